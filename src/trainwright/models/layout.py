@@ -31,7 +31,7 @@ class Layout:
     """Degrees of parallelism and micro-batching of one job.
 
     ``ep`` divides ``dp_shard * cp`` and adds no ranks: expert parallelism reuses the data ranks.
-    ``zero`` acts over ``dp_shard``: 0 plain DDP, 1 optimizer state, 2 also gradients (no resharding after
+    ``zero`` acts over ``dp_shard``: 0 plain DDP (nothing sharded), 1 optimizer state, 2 also gradients (no resharding after
     forward), 3 also parameters (FSDP2 resharding after forward).
     ``stages`` holds the number of transformer layers of each virtual pipeline stage, in model order; empty
     means "one stage, all layers" when ``pp == 1`` and "balanced by the planner" otherwise.
@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def data_parallel(self) -> int:
-        """Number of ranks groups that read different samples: dp_replicate · dp_shard."""
+        """Number of rank groups that read different samples: dp_replicate · dp_shard."""
         return self.dp_replicate * self.dp_shard
 
     @property
@@ -86,19 +86,33 @@ class Layout:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Layout:
-        """Read what ``to_dict`` wrote. Unknown names and wrong types raise ``LayoutError``, all at once."""
+        """Read fields by name; what is not named keeps its default, and ``zero`` becomes 3 where dp_shard > 1.
+
+        Unknown names and wrong types raise ``LayoutError``, all at once.
+        """
         known = {field.name for field in fields(cls)}
-        unknown = [(name, f"no such field; the fields are {', '.join(sorted(known))}") for name in values if name not in known]
+        unknown = [
+            (name, f"no such field; the fields are {', '.join(sorted(known))}")
+            for name in values
+            if name not in known
+        ]
         if unknown:
             raise LayoutError(unknown)
         values = dict(values)
         if isinstance(values.get("stages"), list):
             values["stages"] = tuple(values["stages"])
+        if "zero" not in values and isinstance(values.get("dp_shard"), int) and values["dp_shard"] > 1:
+            values["zero"] = 3
         return cls(**values)
 
     def __str__(self) -> str:
-        degrees = [f"{name}={getattr(self, name)}" for name in (*MESH_DIMENSIONS, "ep") if getattr(self, name) > 1]
-        return " ".join(degrees or ["1 rank"]) + f" zero={self.zero} mbs={self.micro_batch_size}x{self.micro_batches}"
+        degrees = [
+            f"{name}={getattr(self, name)}" for name in (*MESH_DIMENSIONS, "ep") if getattr(self, name) > 1
+        ]
+        return (
+            " ".join(degrees or ["1 rank"])
+            + f" zero={self.zero} mbs={self.micro_batch_size}x{self.micro_batches}"
+        )
 
 
 def _contradictions(layout: Layout) -> list[tuple[str, str]]:
@@ -108,7 +122,11 @@ def _contradictions(layout: Layout) -> list[tuple[str, str]]:
         value = getattr(layout, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             found.append((name, f"is {value!r}; a whole number of at least 1 is needed"))
-    for name, choices in (("zero", get_args(Zero)), ("schedule", get_args(Schedule)), ("recompute", get_args(Recompute))):
+    for name, choices in (
+        ("zero", get_args(Zero)),
+        ("schedule", get_args(Schedule)),
+        ("recompute", get_args(Recompute)),
+    ):
         value = getattr(layout, name)
         if isinstance(value, bool) or value not in choices:
             found.append((name, f"is {value!r}; one of {', '.join(map(str, choices))} is needed"))
@@ -120,11 +138,18 @@ def _contradictions(layout: Layout) -> list[tuple[str, str]]:
     if found:
         return found
     if (layout.dp_shard * layout.cp) % layout.ep:
-        found.append(("ep", f"is {layout.ep}, which does not divide dp_shard · cp = {layout.dp_shard * layout.cp}"))
-    if layout.zero == 0 and layout.dp_shard > 1:
-        found.append(("zero", f"is 0 but dp_shard is {layout.dp_shard}; use dp_replicate for plain DDP, or zero 1, 2 or 3 to shard"))
+        found.append(
+            ("ep", f"is {layout.ep}, which does not divide dp_shard · cp = {layout.dp_shard * layout.cp}")
+        )
     if layout.sequence_parallel and layout.tp == 1:
-        found.append(("sequence_parallel", "is true but tp is 1; sequence parallelism shards activations over the tp ranks"))
+        found.append(
+            (
+                "sequence_parallel",
+                "is true but tp is 1; sequence parallelism shards activations over the tp ranks",
+            )
+        )
     if layout.stages and len(layout.stages) % layout.pp:
-        found.append(("stages", f"has {len(layout.stages)} entries, which is not a multiple of pp = {layout.pp}"))
+        found.append(
+            ("stages", f"has {len(layout.stages)} entries, which is not a multiple of pp = {layout.pp}")
+        )
     return found
