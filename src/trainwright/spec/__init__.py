@@ -1,0 +1,1 @@
+"""The spec: what to train, read from YAML into frozen values with the position of every field."""

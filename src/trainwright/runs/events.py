@@ -1,0 +1,37 @@
+"""Events: what happened to a run, one JSON line each, written by every rank and by the supervisor."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from trainwright.runs import jsonl
+
+Kind = Literal[
+    "started", "rendezvous", "step", "saved", "verified", "evaluated", "signal", "restarted", "failed", "finished"
+]  # fmt: skip
+SUPERVISOR = "s"  # in place of a rank
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """Appends events of one rank in one attempt to ``events/<attempt>-<rank>.jsonl``."""
+
+    folder: Path
+    run_id: str
+    attempt: int
+    rank: int | str
+
+    def write(self, kind: Kind, **fields: Any) -> None:
+        """Append one event. Fields must be plain JSON values; secrets must not be among them."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        record = {"v": 1, "t": time.time(), "run_id": self.run_id, "attempt": self.attempt, "rank": self.rank}
+        jsonl.append(self.folder / f"{self.attempt}-{self.rank}.jsonl", {**record, "kind": kind, **fields})
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """Every event of a run in order of time."""
+    found = [event for path in sorted(folder.glob("*.jsonl")) for event in jsonl.read(path) if "kind" in event]
+    return sorted(found, key=lambda event: float(event.get("t", 0.0)))

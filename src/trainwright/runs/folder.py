@@ -1,0 +1,162 @@
+"""The folder of a run: what is in it and where; the only place that knows these names."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainwright.errors import InputError, Problem, did_you_mean
+from trainwright.planner.plan import Plan
+from trainwright.runs import identity
+from trainwright.runs.events import EventLog
+from trainwright.spec.load import read_resolved
+from trainwright.spec.model import RunSpec
+
+RUN_DIR_VARIABLE = "TRAINWRIGHT_RUN_DIR"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of one run. On ``local`` the client's folder and the run root are this one folder."""
+
+    root: Path
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run: the folder's own."""
+        return self.root.name
+
+    @property
+    def spec_file(self) -> Path:
+        """The resolved spec."""
+        return self.root / "spec.yaml"
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan it runs by."""
+        return self.root / "plan.json"
+
+    @property
+    def job_file(self) -> Path:
+        """What the target needs to find the job again."""
+        return self.root / "job.json"
+
+    @property
+    def bundle(self) -> Path:
+        """The rendered files."""
+        return self.root / "bundle"
+
+    @property
+    def logs(self) -> Path:
+        """Logs: ``<attempt>/rank-<n>.log`` and ``supervisor.log``."""
+        return self.root / "logs"
+
+    @property
+    def events(self) -> Path:
+        """Events, a file for each rank and attempt."""
+        return self.root / "events"
+
+    @property
+    def metrics(self) -> Path:
+        """Metrics of rank 0, a JSON line each."""
+        return self.root / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Checkpoints, ``step-<8 digits>`` each."""
+        return self.root / "checkpoints"
+
+    @property
+    def data(self) -> Path:
+        """Link or record of the prepared data."""
+        return self.root / "data.json"
+
+    @property
+    def evaluation(self) -> Path:
+        """Results of evaluations and samples."""
+        return self.root / "evaluation.json"
+
+    @property
+    def export(self) -> Path:
+        """The finished model in Hugging Face format."""
+        return self.root / "export"
+
+    @property
+    def report(self) -> Path:
+        """The report."""
+        return self.root / "report.html"
+
+    def event_log(self, attempt: int, rank: int | str) -> EventLog:
+        """Writer of one rank's events."""
+        return EventLog(self.events, self.run_id, attempt, rank)
+
+    def spec(self) -> RunSpec:
+        """Read the resolved spec."""
+        return read_resolved(self.spec_file)
+
+    def plan(self) -> Plan:
+        """Read the plan."""
+        return Plan.read(self.plan_file)
+
+
+def default_runs() -> Path:
+    """Where runs are kept unless the spec names a storage: ``$TRAINWRIGHT_RUNS``, else ``runs`` here."""
+    return Path(os.environ.get("TRAINWRIGHT_RUNS", "runs")).absolute()
+
+
+def list_runs(runs: Path) -> list[RunFolder]:
+    """Every run in a folder, oldest first by the spec's time."""
+    if not runs.is_dir():
+        return []
+    found = [RunFolder(path) for path in runs.iterdir() if identity.is_run_id(path.name)]
+    found = [folder for folder in found if folder.spec_file.is_file()]
+    return sorted(found, key=lambda folder: folder.spec_file.stat().st_mtime)
+
+
+def find(name: str | None, runs: Path | None = None) -> RunFolder:
+    """The run a user means: a folder, a run id, a unique prefix, a spec's name, or nothing for the newest."""
+    if name and (Path(name) / "spec.yaml").is_file():
+        return RunFolder(Path(name).absolute())
+    where = runs or default_runs()
+    everything = list_runs(where)
+    if not everything:
+        raise InputError([Problem(str(where), what="holds no runs", instead="start one with `trainwright run SPEC`")])
+    if not name:
+        return everything[-1]
+    by_id = {folder.run_id: folder for folder in everything}
+    if name in by_id:
+        return by_id[name]
+    near = [folder for folder in everything if folder.run_id.startswith(name)]
+    families = {folder.run_id.partition(".")[0] for folder in near}
+    if len(families) == 1:
+        return near[-1]
+    what = f"{name}: no such run" if not near else f"{name} fits {', '.join(sorted(families))}"
+    raise InputError([Problem(str(where), what=what, instead=did_you_mean(name, by_id))])
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a small file: readers see the old or the new text, never a part, also after a crash."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file, or None when the file is missing or holds anything else."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
