@@ -1,0 +1,238 @@
+"""Bytes that one rank holds at its peak, by kind and by pipeline stage.
+
+Static part: bytes per parameter of the stack's recipe, cut by ZeRO as in Rajbhandari et al. 2020 (§3) and by what
+DeepSpeed's code (not its page) keeps. Activations: Korthikanti et al. 2022 (eq. 1–6), with the coefficients of
+the stack and of grouped-query, gated and mixture-of-experts layers. Must not know time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from trainwright.planner.constants import StackConstants
+from trainwright.planner.plan import RankBytes
+from trainwright.planner.schedule import in_flight
+from trainwright.planner.workload import ELEMENT_BYTES, OPTIMIZER_BYTES, Workload
+
+
+class Cut(Protocol):
+    """What the formulas read of a layout; ``Layout`` and the search's tuples both have it."""
+
+    @property
+    def pp(self) -> int: ...
+    @property
+    def dp_replicate(self) -> int: ...
+    @property
+    def dp_shard(self) -> int: ...
+    @property
+    def cp(self) -> int: ...
+    @property
+    def tp(self) -> int: ...
+    @property
+    def ep(self) -> int: ...
+    @property
+    def zero(self) -> int: ...
+    @property
+    def sequence_parallel(self) -> bool: ...
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def micro_batch_size(self) -> int: ...
+    @property
+    def micro_batches(self) -> int: ...
+    @property
+    def recompute(self) -> str: ...
+
+
+def layer_activation_bytes(
+    workload: Workload,
+    stack: StackConstants,
+    *,
+    micro_batch_size: int,
+    tp: int = 1,
+    cp: int = 1,
+    sequence_parallel: bool = False,
+    recompute: str = "none",
+) -> float:
+    """Bytes kept for the backward pass of one mean layer and one micro-batch (Korthikanti et al. 2022, eq. 1–6).
+
+    For a GPT layer with dropout under ``megatron_2021`` this is exactly s·b·h·(10 + 24/t + 5·a·s/(h·t)); with
+    sequence parallelism s·b·h/t·(34 + 5·a·s/h); selective recompute drops the 5·a·s term; full keeps 2·s·b·h.
+    """
+    d = workload.dims
+    element = ELEMENT_BYTES[workload.precision]
+    scale = element / 2
+    tokens = micro_batch_size * workload.sequence_length / cp
+    cut = tp if sequence_parallel else 1
+    if recompute == "full":
+        return element * tokens * d.hidden / cut
+    inner = stack.activation_attention * (2 * d.q_size + 2 * d.kv_size)
+    hidden = stack.activation_hidden
+    if not d.dropout and not stack.flash:
+        hidden -= 2  # no dropout masks
+    ffn = stack.activation_ffn * d.ffn * (1.5 if d.gated else 1.0)
+    routed = 0.0
+    if d.experts:
+        share = d.moe_layers / d.layers
+        # Each routed copy keeps its input too, beside the expert's inner activations.
+        routed = share * d.top_k * (
+            2 * d.hidden + stack.activation_ffn * d.expert_ffn * (1.5 if d.gated else 1.0) / tp
+        )
+    scores = stack.activation_score * d.heads * d.attention_span(workload.sequence_length)
+    if recompute == "selective":
+        scores = 0.0
+    trained_inputs = 1.0
+    if workload.method != "full":
+        # Frozen weights need no input for their gradient, but adapters do (and keep a low-rank product each).
+        inner += stack.activation_attention * 4 * workload.lora_rank
+    kept = hidden * d.hidden / cut * trained_inputs + (inner + ffn + scores) / tp + routed
+    return scale * tokens * kept
+
+
+class Memory:
+    """The memory of one workload under one stack, on any layout."""
+
+    def __init__(self, workload: Workload, stack: StackConstants):
+        self._w = workload
+        self._stack = stack
+        self._element = ELEMENT_BYTES[workload.precision]
+        self._layer_cache: dict[tuple[int, int, int, bool, str], float] = {}
+
+    def stage_params(
+        self, cut: Cut, layers: float, first: bool, last: bool
+    ) -> tuple[float, float, float]:
+        """(dense, experts, largest unit) parameters of one rank of a stage before any sharding."""
+        d = self._w.dims
+        tp = cut.tp
+        block = (d.attention_params + d.mlp_params) / tp + d.norm_params
+        expert_block = d.expert_params / (cut.ep * tp) if d.experts else 0.0
+        share = d.moe_layers / d.layers if d.layers else 0.0
+        root = 0.0
+        if first:
+            root += d.embedding_params / tp
+        if last:
+            root += d.head_params / tp + d.final_params
+            if d.tied and d.has_head and not first:
+                root += d.vocab * d.hidden / tp  # the tied table lives on both ends of the pipe
+        return layers * block + root, layers * share * expert_block, max(root, block + expert_block)
+
+    def rank(
+        self, cut: Cut, stage: int, layers: float, chunks: int = 1, *, with_reserve: bool = True
+    ) -> RankBytes:
+        """Peak bytes of a rank of pipeline stage ``stage`` that holds ``layers`` layers in ``chunks`` chunks."""
+        w, d, stack = self._w, self._w.dims, self._stack
+        first, last = stage == 0, stage == cut.pp - 1
+        dense, experts, unit = self.stage_params(cut, layers, first, last)
+        weights, gradients, master, optimizer = self.static(cut, dense, experts)
+        communication = self._communication(cut, dense + experts, unit)
+        one = self._layer(cut)
+        alive = in_flight(cut.schedule, stage, cut.pp, cut.micro_batches, chunks)
+        tokens = cut.micro_batch_size * w.sequence_length / cut.cp
+        hidden_cut = cut.tp if cut.sequence_parallel else 1
+        activations = one * layers * alive
+        if cut.recompute == "full":
+            # While a layer is recomputed and differentiated its whole activations exist once more.
+            activations += self._layer(cut, "none")
+        if first:
+            activations += self._element * tokens * d.hidden / hidden_cut * alive
+        # Gradients of the widest tensors on the way back: two of the hidden state, two of the MLP's.
+        width = d.hidden * 2 / hidden_cut + max(d.ffn * (2 if d.gated else 1), d.q_size + 2 * d.kv_size) / cut.tp
+        activations += self._element * tokens * width
+        logits = 0.0
+        if last and d.has_head:
+            logits = stack.logit_bytes * tokens * d.vocab / cut.tp
+        reserve = 0.0
+        if with_reserve:
+            reserve = stack.reserve_bytes + stack.fragmentation * (activations + logits + communication)
+        return RankBytes(
+            weights=round(weights),
+            gradients=round(gradients),
+            master=round(master),
+            optimizer=round(optimizer),
+            activations=round(activations),
+            logits=round(logits),
+            communication=round(communication),
+            reserve=round(reserve),
+        )
+
+    def _layer(self, cut: Cut, recompute: str = "") -> float:
+        recompute = recompute or cut.recompute
+        key = (cut.micro_batch_size, cut.tp, cut.cp, cut.sequence_parallel, recompute)
+        value = self._layer_cache.get(key)
+        if value is None:
+            value = self._layer_cache[key] = layer_activation_bytes(
+                self._w,
+                self._stack,
+                micro_batch_size=cut.micro_batch_size,
+                tp=cut.tp,
+                cp=cut.cp,
+                sequence_parallel=cut.sequence_parallel,
+                recompute=recompute,
+            )
+        return value
+
+    def static(self, cut: Cut, dense: float, experts: float) -> tuple[float, float, float, float]:
+        """(weights, gradients, master, optimizer) bytes of a rank that holds these parameters before sharding."""
+        w = self._w
+        state = w.state
+        shard = cut.dp_shard * cut.cp
+        held = dense + experts
+        sharded = dense / shard + experts / (shard / cut.ep)
+        if w.method == "full":
+            trained, trained_sharded, weight_bytes = held, sharded, state.weights
+        else:
+            share = w.lora_params / d_params if (d_params := w.dims.params) else 0.0
+            trained, trained_sharded = held * share, sharded * share
+            # NF4: half a byte and two levels of scales (Dettmers et al. 2023): 4.127 bits.
+            weight_bytes = 4.127 / 8 if w.method == "qlora" else float(self._element)
+        weights = weight_bytes * (sharded if cut.zero >= 3 else held)
+        if w.method != "full":
+            weights += state.weights * (trained_sharded if cut.zero >= 3 else trained)
+        gradients = state.gradients * (trained_sharded if cut.zero >= 2 else trained)
+        stepped = trained_sharded if cut.zero >= 1 else trained
+        master = state.master * stepped
+        optimizer = OPTIMIZER_BYTES[w.optimizer] * stepped
+        if w.offload_optimizer != "none":
+            master = optimizer = 0.0
+        if w.offload_parameters != "none":
+            weights = 0.0
+        return weights, gradients, master, optimizer
+
+    def host_bytes(self, cut: Cut, dense: float, experts: float) -> float:
+        """Bytes of host memory that one rank needs for what is offloaded, with DeepSpeed's buffer factor 1.5."""
+        w = self._w
+        kept = (w.offload_optimizer == "cpu", w.offload_parameters == "cpu")
+        if not any(kept):
+            return 0.0
+        shard = cut.dp_shard * cut.cp
+        stepped = (dense / shard + experts / (shard / cut.ep)) if cut.zero >= 1 else dense + experts
+        share = 1.0 if w.method == "full" else w.lora_params / max(1, w.dims.params)
+        total = 0.0
+        if kept[0]:
+            total += (w.state.master + OPTIMIZER_BYTES[w.optimizer] + 4.0) * stepped * share
+        if kept[1]:
+            total += w.state.weights * stepped
+        return 1.5 * total
+
+    def _communication(self, cut: Cut, held: float, unit: float) -> float:
+        """Gathered parameters and gradients being reduced, beyond the sharded state."""
+        state = self._w.state
+        shard = cut.dp_shard * cut.cp
+        train = self._w.method == "full"
+        if cut.zero >= 3 and shard > 1:
+            # The unit in use and the prefetched one, and one unit's unsharded gradients.
+            return 2 * unit * state.gathered + (unit * (state.gathered + state.reduced) if train else 0.0)
+        if cut.zero == 2 and shard > 1:
+            gathered = held * state.gathered if state.weights > state.gathered else 0.0
+            return gathered + (unit * state.reduced if train else 0.0)
+        if state.weights > state.gathered and train:
+            return held * state.gathered  # autocast keeps a 16-bit copy until the backward pass
+        return 0.0
+
+    def ranks(self, cut: Cut, stages: Sequence[int], *, with_reserve: bool = True) -> list[RankBytes]:
+        """One entry per pipeline stage; ``stages`` holds the layers of each virtual stage."""
+        chunks = max(1, len(stages) // cut.pp)
+        return [
+            self.rank(cut, s, sum(stages[s :: cut.pp]), chunks, with_reserve=with_reserve) for s in range(cut.pp)
+        ]

@@ -1,0 +1,256 @@
+"""Seconds of one optimizer step under one layout: compute, every collective on its link, the pipeline, the update.
+
+Puts compute, network and schedule together. ``StepModel.seconds`` takes a layout (or the search's tuple with the
+same names) and the layers of its stages, gives ``StepSeconds`` and, on request, the list of collectives. It is the
+inner loop of the search: plain floats, caches per micro-batch shape, no validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainwright.planner.compute import Compute, LayerSeconds
+from trainwright.planner.constants import Constants
+from trainwright.planner.memory import Cut, Memory
+from trainwright.planner.network import Group, Network, group
+from trainwright.planner.plan import Collective, StepSeconds
+from trainwright.planner.schedule import pipeline_seconds
+from trainwright.planner.workload import ELEMENT_BYTES, OPTIMIZER_BYTES, Machine, Workload
+
+#: Bytes/s at which a host's cores update offloaded optimizer state, per accelerator (memory-bound Adam on the CPU).
+HOST_UPDATE_BANDWIDTH = 15e9
+#: Sequential bytes/s of one node's local NVMe array.
+NVME_BANDWIDTH = 12e9
+
+
+class StepModel:
+    """Evaluates layouts of one workload on one machine."""
+
+    def __init__(self, workload: Workload, machine: Machine, constants: Constants):
+        self.workload = workload
+        self.machine = machine
+        self.constants = constants
+        self.compute = Compute(workload, machine, constants)
+        self.network = Network(machine, constants.network)
+        self.memory = Memory(workload, constants.stack)
+        self._element = ELEMENT_BYTES[workload.precision]
+        self._layers: dict[tuple[int, int, int, int, bool], LayerSeconds] = {}
+        self._ends: dict[tuple[int, int, int], tuple[float, float]] = {}
+
+    def groups(self, cut: Cut) -> dict[str, Group]:
+        """Where each dimension's ranks lie; mesh order of CONTRACTS: pp, dp_replicate, dp_shard, cp, tp."""
+        n = self.machine.per_node
+        inner = cut.tp * cut.cp
+        return {
+            "tp": group(cut.tp, 1, n),
+            "cp": group(cut.cp, cut.tp, n),
+            "ep": group(cut.ep, cut.tp, n),
+            "dp_shard": group(cut.dp_shard * cut.cp, cut.tp, n),
+            "dp_replicate": group(cut.dp_replicate, inner * cut.dp_shard, n),
+        }
+
+    def layer(self, cut: Cut) -> LayerSeconds:
+        """Compute of the mean layer, cached per micro-batch shape."""
+        key = (cut.tp, cut.cp, cut.ep, cut.micro_batch_size, cut.sequence_parallel)
+        found = self._layers.get(key)
+        if found is None:
+            found = self._layers[key] = self.compute.layer(*key)
+        return found
+
+    def ends(self, cut: Cut) -> tuple[float, float]:
+        """Seconds of (embedding, head and loss) for one micro-batch, forward and backward."""
+        key = (cut.tp, cut.cp, cut.micro_batch_size)
+        found = self._ends.get(key)
+        if found is None:
+            found = self._ends[key] = (
+                self.compute.embedding(cut.cp, cut.micro_batch_size),
+                self.compute.head(*key),
+            )
+        return found
+
+    def seconds(
+        self, cut: Cut, stages: Sequence[int], collectives: list[Collective] | None = None
+    ) -> StepSeconds:
+        """Exposed seconds by kind of one optimizer step. ``stages``: layers of each virtual pipeline stage."""
+        w, d, stack, net = self.workload, self.workload.dims, self.constants.stack, self.network
+        groups = self.groups(cut)
+        layer = self.layer(cut)
+        m = cut.micro_batches
+        chunks = max(1, len(stages) // cut.pp)
+        per_rank = [sum(stages[s :: cut.pp]) for s in range(cut.pp)]
+        tokens = cut.micro_batch_size * w.sequence_length / cut.cp
+        hidden_bytes = self._element * tokens * d.hidden
+
+        forward, backward = layer.forward, layer.backward
+        if cut.recompute == "full":
+            backward += layer.forward
+        elif cut.recompute == "selective":
+            backward += layer.attention_forward
+
+        # Tensor parallelism: two all-reduces a pass, or gather + scatter of the same volume (Korthikanti, §4.2.2).
+        tp_layer = host_collectives = 0.0
+        if cut.tp > 1:
+            one = net.all_reduce(hidden_bytes, groups["tp"])
+            passes = 2 if cut.recompute == "full" else 1
+            kept_back = max(2 * one * (1 - stack.tp_overlap_backward), 2 * one - layer.weight_gradient)
+            tp_layer = passes * 2 * one * (1 - stack.tp_overlap_forward) + kept_back
+            host_collectives += (2 * passes + 2) * stack.collective_seconds
+            if collectives is not None:
+                kind = "reduce_scatter+all_gather" if cut.sequence_parallel else "all_reduce"
+                collectives.append(
+                    Collective(kind, "tp", round(hidden_bytes), (2 * passes + 2) * max(per_rank) * m)
+                )
+        # Context parallelism: keys and values travel around the ring while attention computes.
+        cp_layer = 0.0
+        if cut.cp > 1:
+            kv = self._element * tokens * 2 * d.kv_size / cut.tp
+            ring = (cut.cp - 1) * net.send(kv, groups["cp"].nodes > 1)
+            window = layer.core_attention * (cut.cp - 1) / cut.cp * stack.overlap_window
+            passes = 3 if cut.recompute == "none" else 4
+            cp_layer = passes * max(0.0, ring - window) + 0.1 * passes * ring
+            host_collectives += 2 * (cut.cp - 1) * stack.collective_seconds
+            if collectives is not None:
+                collectives.append(
+                    Collective("send_recv", "cp", round(kv), passes * (cut.cp - 1) * max(per_rank) * m)
+                )
+        # Expert parallelism: dispatch and combine, forward and backward.
+        ep_layer = 0.0
+        if cut.ep > 1 and d.experts:
+            routed = self._element * tokens * d.top_k * d.hidden / (cut.tp if cut.sequence_parallel else 1)
+            passes = 6 if cut.recompute == "full" else 4
+            ep_layer = passes * net.all_to_all(routed, groups["ep"]) * d.moe_layers / d.layers
+            host_collectives += passes * stack.collective_seconds
+            if collectives is not None:
+                count = round(passes * max(per_rank) * m * d.moe_layers / d.layers)
+                collectives.append(Collective("all_to_all", "ep", round(routed), count))
+
+        # Data parallelism with parameters sharded: gathered for both passes, gradients scattered, each micro-batch.
+        dense, experts, unit = self.memory.stage_params(cut, 1, False, False)
+        gather_layer = 0.0
+        compute_layer = forward + backward
+        sharded = cut.dp_shard * cut.cp > 1
+        reduced = w.state.reduced if w.method == "full" else w.state.reduced * w.lora_params / max(1, d.params)
+        if cut.zero >= 3 and sharded:
+            g = groups["dp_shard"]
+            size = (dense + experts) * w.state.gathered
+            scatter = (dense + experts) * reduced
+            gather_layer = 2 * net.all_gather(size, g) + net.all_gather(scatter, g)
+            host_collectives += 3 * stack.collective_seconds
+            if collectives is not None:
+                collectives += [
+                    Collective("all_gather", "dp_shard", round(size), 2 * max(per_rank) * m),
+                    Collective("reduce_scatter", "dp_shard", round(scatter), max(per_rank) * m),
+                ]
+        dp_layer = 0.0
+        if gather_layer:
+            window = compute_layer * stack.overlap_window
+            hidden = min(gather_layer, window)
+            dp_layer = gather_layer - hidden
+            compute_layer += stack.overlap_slowdown * hidden
+
+        # The host launches kernels ahead of the device; a layer takes what the slower of the two takes.
+        host_layer = stack.layer_forward_seconds + stack.layer_backward_seconds + host_collectives
+        if cut.recompute == "full":
+            host_layer += stack.layer_forward_seconds
+        device_layer = compute_layer + tp_layer + cp_layer + ep_layer + dp_layer
+        embedding, head = self.ends(cut)
+        stage_seconds = []
+        for s, count in enumerate(per_rank):
+            edge = (embedding if s == 0 else 0.0) + (head if s == cut.pp - 1 else 0.0)
+            host = count * host_layer + stack.micro_batch_seconds * ((s == 0) + (s == cut.pp - 1)) / 2
+            stage_seconds.append(max(count * device_layer + edge, host))
+
+        # Pipeline sends: forward and backward of every chunk.
+        sends = 0.0
+        if cut.pp > 1:
+            size = hidden_bytes / cut.tp if cut.sequence_parallel or chunks > 1 else hidden_bytes
+            crosses = cut.dp_replicate * cut.dp_shard * cut.cp * cut.tp >= self.machine.per_node
+            sends = 2 * chunks * net.send(size, crosses) * (1 - stack.p2p_overlap)
+            if collectives is not None:
+                collectives.append(Collective("send_recv", "pp", round(size), 2 * chunks * m))
+        busy, bubble = pipeline_seconds(cut.schedule, [t + sends for t in stage_seconds], m, chunks)
+
+        slowest = stage_seconds.index(max(stage_seconds))
+        count = per_rank[slowest]
+        dense, experts, _ = self.memory.stage_params(cut, count, slowest == 0, slowest == cut.pp - 1)
+        dp = self._gradients(cut, groups, dense, experts, stage_seconds[slowest], collectives, m)
+        optimizer = self._optimizer(cut, dense, experts) + stack.step_seconds
+        shares = [count * x * m for x in (tp_layer, cp_layer, ep_layer, dp_layer)]
+        moved = sends * m
+        # What the host's launches hide is not exposed: scale the parts to the stage's time.
+        compute = busy - moved - sum(shares)
+        if compute < 0.0:
+            compute = 0.0
+        floor = count * compute_layer * m
+        if compute < floor and sum(shares) > 0:
+            squeeze = max(0.0, (busy - moved - floor) / sum(shares))
+            shares = [x * squeeze for x in shares]
+            compute = busy - moved - sum(shares)
+        return StepSeconds(
+            compute=compute,
+            tp=shares[0],
+            cp=shares[1],
+            ep=shares[2],
+            dp=shares[3] + dp,
+            pp_p2p=moved,
+            bubble=bubble,
+            optimizer=optimizer,
+            data=0.0,
+            checkpoint=0.0,
+        )
+
+    def _gradients(
+        self,
+        cut: Cut,
+        groups: dict[str, Group],
+        dense: float,
+        experts: float,
+        stage_seconds: float,
+        collectives: list[Collective] | None,
+        micro_batches: int,
+    ) -> float:
+        """Exposed seconds of what happens once a step: gradient reduction, and gathering updated parameters."""
+        w, stack, net = self.workload, self.constants.stack, self.network
+        share = 1.0 if w.method == "full" else w.lora_params / max(1, w.dims.params)
+        held = (dense + experts) * share
+        g = groups["dp_shard"]
+        total = 0.0
+        size = held * w.state.reduced
+        if g.size > 1 and cut.zero < 3:
+            if cut.zero == 0:
+                total += net.all_reduce(size, g)
+                self._note(collectives, "all_reduce", "dp_shard", size)
+            else:
+                total += net.all_gather(size, g) + net.all_gather(held * w.state.gathered, g)
+                self._note(collectives, "reduce_scatter", "dp_shard", size)
+                self._note(collectives, "all_gather", "dp_shard", held * w.state.gathered)
+        if cut.dp_replicate > 1:
+            part = size / g.size if cut.zero >= 1 else size
+            total += net.all_reduce(part, groups["dp_replicate"])
+            self._note(collectives, "all_reduce", "dp_replicate", part)
+        if not stack.dp_overlap:
+            return total
+        # Reduction hides behind the last micro-batch's backward, gathering behind the first one's forward.
+        window = stage_seconds * stack.overlap_window
+        return max(0.0, total - window) + stack.overlap_slowdown * min(total, window)
+
+    @staticmethod
+    def _note(collectives: list[Collective] | None, kind: str, dim: str, size: float) -> None:
+        if collectives is not None:
+            collectives.append(Collective(kind, dim, round(size), 1))
+
+    def _optimizer(self, cut: Cut, dense: float, experts: float) -> float:
+        w = self.workload
+        shard = cut.dp_shard * cut.cp
+        share = 1.0 if w.method == "full" else w.lora_params / max(1, w.dims.params)
+        held = (dense + experts) * share
+        stepped = (dense / shard + experts / (shard / cut.ep)) * share if cut.zero >= 1 else held
+        if w.offload_optimizer == "none":
+            return self.compute.optimizer(stepped)
+        # Gradients go down and weights come back over PCIe; the host's memory bandwidth bounds the update.
+        link = stepped * (w.state.reduced + w.state.gathered) / self.machine.pcie_bandwidth
+        state = w.state.master + OPTIMIZER_BYTES[w.optimizer]
+        update = 2 * stepped * state / HOST_UPDATE_BANDWIDTH
+        if w.offload_optimizer == "nvme":
+            update += 2 * stepped * state * self.machine.per_node / NVME_BANDWIDTH
+        return link + update
