@@ -1,0 +1,38 @@
+"""Blank out template expressions so that a template can be read as the file it will become.
+
+Takes text with ``{{ }}``, ``{% %}`` or ``<% %>`` and gives text of the same length in which every expression is made of
+placeholder characters or, on a line of its own, is a comment; and the offsets of the lines where a template may add or
+remove content. Must not know what the text means.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trainwright.linter.text import PLACEHOLDER
+
+_EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|<%.*?%>", re.DOTALL)
+_WHOLE_LINE = re.compile(rf"^([ \t]*)(-[ \t]+)?(?:{PLACEHOLDER}+[ \t]*)+$", re.MULTILINE)
+
+
+def has_templates(content: str) -> bool:
+    """Whether the text holds template expressions at all."""
+    return "{{" in content or "{%" in content or "<%" in content
+
+
+def blank_templates(content: str) -> tuple[str, list[int]]:
+    """The text without expressions, of equal length, and the offsets of lines that were only expressions."""
+
+    def placeholder(match: re.Match[str]) -> str:
+        return "".join(char if char == "\n" else PLACEHOLDER for char in match[0])
+
+    lines: list[int] = []
+
+    def comment(match: re.Match[str]) -> str:
+        lines.append(match.start())
+        if match[2]:
+            return match[0]
+        return match[1] + "#" + " " * (len(match[0]) - len(match[1]) - 1)
+
+    blanked = _EXPRESSION.sub(placeholder, content)
+    return _WHOLE_LINE.sub(comment, blanked), lines
