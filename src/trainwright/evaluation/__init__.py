@@ -1,0 +1,1 @@
+"""Evaluation: held-out loss during training, tasks and samples after it."""
