@@ -10,24 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 SequenceT = TypeVar("SequenceT")
 BatchT = TypeVar("BatchT")
 Totals = tuple[float, float]
 
+#: Summed cross-entropy (nats) and number of targets of one batch; numbers, or tensors of one element.
+SummedLoss = Callable[[BatchT], tuple[Any, Any]]
+
 LN2 = math.log(2.0)
-
-
-class SummedLoss(Protocol[BatchT]):
-    """Summed cross-entropy (nats) and number of targets of one batch; numbers or tensors of one element."""
-
-    def __call__(self, batch: BatchT, /) -> tuple[Any, Any]: ...
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Result of one evaluation. ``eval_loss`` is nats for each target token, ``eval_tokens`` the number of targets."""
+    """Result of one evaluation: ``eval_loss`` in nats for each target token, and how many targets there were."""
 
     eval_loss: float
     perplexity: float
