@@ -20,11 +20,11 @@ from trainwright.spec.model import Parallelism, RunSpec
 def plan_local(loaded: Loaded) -> Plan:
     """Plan a run on this machine. Raises InputError with every contradiction, at the field that holds it."""
     spec = loaded.spec
-    processes = spec.compute.processes_per_node
     accelerators = count_accelerators()
     reasons: list[Reason] = []
-    if processes == "auto":
-        processes = max(1, accelerators)
+    asked = spec.compute.processes_per_node
+    processes = max(1, accelerators) if asked == "auto" else asked
+    if asked == "auto":
         found = f"{accelerators} accelerator(s)" if accelerators else "no accelerator"
         reasons.append(Reason(f"{processes} process(es) a node: this machine has {found}.", "this machine"))
     world = processes * spec.compute.nodes
@@ -102,7 +102,7 @@ def _batching(loaded: Loaded, degrees: dict[str, Any], reasons: list[Reason]) ->
             raise InputError([loaded.problem(("micro_batch_size",), what, f"one of {', '.join(map(str, divisors))}")])
         return spec.micro_batch_size, per_rank // spec.micro_batch_size
     size = max(
-        n for n in range(1, per_rank + 1) if per_rank % n == 0 and n * spec.sequence_length <= _AUTO_TOKENS or n == 1
+        n for n in range(1, per_rank + 1) if per_rank % n == 0 and n * spec.sequence_length <= _AUTO_TOKENS], default=1)
     )
     reasons.append(
         Reason(

@@ -1,0 +1,25 @@
+"""JSON Schema of the spec, for editors and for programs that write specs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainwright.errors import InputError, Problem, did_you_mean
+from trainwright.spec.model import RunSpec
+from trainwright.spec.site import Site
+
+_KINDS = {"run": (RunSpec, "Trainwright run spec"), "site": (Site, "Trainwright site")}
+#: Fields that may be written as their one text instead of a mapping.
+_SHORTHANDS = ("Model", "Source", "Target", "Register")
+
+
+def json_schema(kind: str = "run") -> dict[str, Any]:
+    """The schema of ``run`` or ``site`` in JSON Schema 2020-12."""
+    if kind not in _KINDS:
+        raise InputError([Problem("schema", what=f"there is no kind {kind!r}", instead=did_you_mean(kind, _KINDS))])
+    model, title = _KINDS[kind]
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    for name in _SHORTHANDS:
+        if name in schema.get("$defs", {}):
+            schema["$defs"][name] = {"anyOf": [{"type": "string"}, schema["$defs"][name]]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
