@@ -139,7 +139,7 @@ def _application() -> Any:
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Plan, launch, watch, checkpoint and register the training of large models.",
-        epilog="Every verb takes --help and --output json. Exit codes: 0 yes, 1 no, 2 bad input, 3 no access, 4 defect.",
+        epilog="Every verb takes --help and --output json. Exit: 0 yes, 1 no, 2 bad input, 3 no access, 4 defect.",
     )
 
     @application.callback()

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+
 from trainwright.errors import InputError, Problem, did_you_mean
 from trainwright.spec.model import RunSpec
 from trainwright.spec.site import Site
+from trainwright.spec.units import Amount, Duration, Size
 
 _KINDS = {"run": (RunSpec, "Trainwright run spec"), "site": (Site, "Trainwright site")}
 #: Fields that may be written as their one text instead of a mapping.
 _SHORTHANDS = ("Model", "Source", "Target", "Register")
+
+
+class _Generator(GenerateJsonSchema):
+    """Writes default quantities as people write them: ``200 steps``."""
+
+    def encode_default(self, dft: Any) -> Any:
+        return str(dft) if isinstance(dft, Amount | Duration | Size) else super().encode_default(dft)
 
 
 def json_schema(kind: str = "run") -> dict[str, Any]:
@@ -18,7 +28,7 @@ def json_schema(kind: str = "run") -> dict[str, Any]:
     if kind not in _KINDS:
         raise InputError([Problem("schema", what=f"there is no kind {kind!r}", instead=did_you_mean(kind, _KINDS))])
     model, title = _KINDS[kind]
-    schema = model.model_json_schema(by_alias=True, mode="validation")
+    schema = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
     for name in _SHORTHANDS:
         if name in schema.get("$defs", {}):
             schema["$defs"][name] = {"anyOf": [{"type": "string"}, schema["$defs"][name]]}
