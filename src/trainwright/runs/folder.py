@@ -17,6 +17,7 @@ from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
 
 RUN_DIR_VARIABLE = "TRAINWRIGHT_RUN_DIR"
+ATTEMPT_VARIABLE = "TRAINWRIGHT_ATTEMPT"  # set by the launcher of every stage; 1 for the first start
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,29 @@ class RunFolder:
     def logs(self) -> Path:
         """Logs: ``<attempt>/rank-<n>.log`` and ``supervisor.log``."""
         return self.root / "logs"
+
+    def stage_log(self, attempt: int, stage: str) -> Path:
+        """Standard output and error of one stage (``prepare``, ``train``: the launcher, ``finish``, ``report``)."""
+        return self.logs / str(attempt) / f"{stage}.log"
+
+    def rank_log(self, attempt: int, rank: int) -> Path:
+        """Standard output and error of one rank of training, written by the launcher of ``train``."""
+        return self.logs / str(attempt) / f"rank-{rank}.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """What the local supervisor itself had to say."""
+        return self.logs / "supervisor.log"
+
+    @property
+    def lock(self) -> Path:
+        """Held (flock) by whatever supervises the run, for as long as anything of it lives."""
+        return self.root / "run.lock"
+
+    @property
+    def cancel_request(self) -> Path:
+        """Present once a user asked to cancel; tells a cancel from a shutdown of the machine."""
+        return self.root / "cancel.json"
 
     @property
     def events(self) -> Path:
