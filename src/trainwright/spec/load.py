@@ -56,7 +56,7 @@ def load(path: str | FilePath, overrides: Iterable[str] = (), site: str | FilePa
         raise InputError([Problem(str(path), 1, 1, "", what, "`trainwright init` writes a commented spec")])
     merged = _merge(loaded_site.defaults, values)
     spec, found = _check(RunSpec, merged, document, path.parent.absolute(), sources)
-    problems += found
+    problems += _news(found, problems)
     if problems or spec is None:
         raise InputError(_in_order(problems))
     return Loaded(spec, loaded_site, document)
@@ -69,7 +69,7 @@ def load_site(path: str | FilePath) -> Site:
     problems: list[Problem] = []
     values = _substitute(document.value, document, (), problems)
     site, found = _check(Site, values, document, path.parent.absolute(), {})
-    problems += found
+    problems += _news(found, problems)
     if problems or site is None:
         raise InputError(_in_order(problems))
     return site
@@ -216,6 +216,12 @@ def _placed(document: Document, overrides: Mapping[Path, str], path: Path, what:
         if path[:length] in overrides:
             return Problem(f"--set {overrides[path[:length]]}", 0, 0, dotted(path), what, instead)
     return Problem(document.path, *document.position(path, what == "unknown field"), dotted(path), what, instead)
+
+
+def _news(found: list[Problem], told: list[Problem]) -> list[Problem]:
+    """What is not a consequence of a problem already told about the same field."""
+    fields = tuple(problem.field for problem in told if problem.field)
+    return [problem for problem in found if not problem.field.startswith(fields)] if fields else found
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:

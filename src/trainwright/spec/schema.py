@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from trainwright.errors import InputError, Problem, did_you_mean
@@ -11,7 +12,7 @@ from trainwright.spec.model import RunSpec
 from trainwright.spec.site import Site
 from trainwright.spec.units import Amount, Duration, Size
 
-_KINDS = {"run": (RunSpec, "Trainwright run spec"), "site": (Site, "Trainwright site")}
+_KINDS: dict[str, tuple[type[BaseModel], str]] = {"run": (RunSpec, "Trainwright run spec"), "site": (Site, "Trainwright site")}
 #: Fields that may be written as their one text instead of a mapping.
 _SHORTHANDS = ("Model", "Source", "Target", "Register")
 

@@ -44,13 +44,7 @@ def _without(model: type[ModelT], values: Any, paths: list[Path], context: dict[
         return None
     remaining = copy.deepcopy(values)
     for path in sorted(set(paths), key=len, reverse=True):
-        parent = remaining
-        for part in path[:-1]:
-            try:
-                parent = parent[part]
-            except (KeyError, IndexError, TypeError):
-                parent = None
-                break
+        parent = _follow(remaining, path[:-1])
         if isinstance(parent, dict) and path:
             parent.pop(path[-1], None)
     if "name" in model.model_fields:
@@ -62,6 +56,15 @@ def _without(model: type[ModelT], values: Any, paths: list[Path], context: dict[
             for item in error.errors(include_url=False):
                 remaining.pop(str(item["loc"][0]) if item["loc"] else "", None)
     return None
+
+
+def _follow(value: Any, path: Path) -> Any:
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
 
 
 def _sentence(model: type[BaseModel], error: Any) -> Violation:

