@@ -15,7 +15,16 @@ from trainwright.errors import InputError, Problem, did_you_mean
 from trainwright.facts.data import normalise, read_rows
 
 #: Names without a memory size or form factor, and the variant that clusters for training have.
-ALIASES = {"a100": "a100-80gb", "a100-sxm4-80gb": "a100-80gb", "a100-sxm4-40gb": "a100-40gb", "v100": "v100-32gb"}
+ALIASES = {
+    "a100": "a100-80gb",
+    "a100-sxm4-80gb": "a100-80gb",
+    "a100-sxm4-40gb": "a100-40gb",
+    "h100-80gb": "h100",
+    "h100-80gb-hbm3": "h100",
+    "h100-sxm5": "h100",
+    "rtx-pro-6000": "rtx-pro-server-6000",
+    "v100": "v100-32gb",
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Accelerator:
 
 
 def get(name: str) -> Accelerator:
-    """The accelerator called ``name`` (``h100``, ``a100-80gb``, ``trainium2``); unknown names raise ``InputError``."""
+    """The accelerator called ``name`` (``h100``, ``a100-80gb``, ``trainium2``); unknown: ``InputError``."""
     key = normalise(name)
     key = ALIASES.get(key, key)
     if key not in read_rows("accelerators"):

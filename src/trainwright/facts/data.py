@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def read_file(name: str) -> dict[str, Any]:
-    """All of ``<name>.json``: its header (``about``, ``source``, ``date`` …) and ``rows``. Callers must not change it."""
+    """All of ``<name>.json``: its header (``about``, ``source``, ``date`` …) and ``rows``, not to be changed."""
     content: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
     return content
 

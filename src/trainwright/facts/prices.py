@@ -6,8 +6,8 @@ hours instead of dollars. It must not know machines or plans.
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Literal, get_args
 
 from trainwright.errors import InputError, Problem, did_you_mean
@@ -17,7 +17,7 @@ Capacity = Literal["on_demand", "spot", "capacity_block"]
 DEFAULT_REGION = "us-east-1"
 
 #: Prices older than this are worth a warning: EC2 cut accelerated prices by up to 45 % within one year (June 2025).
-STALE_AFTER = timedelta(days=180)
+STALE_AFTER = datetime.timedelta(days=180)
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Price:
     source: str
     date: str
 
-    def age(self, today: date | None = None) -> timedelta:
+    def age(self, today: datetime.date | None = None) -> datetime.timedelta:
         """How old the price is; ``today`` defaults to the clock's."""
-        return (today or date.today()) - date.fromisoformat(self.date)
+        return (today or datetime.date.today()) - datetime.date.fromisoformat(self.date)
 
-    def is_stale(self, today: date | None = None) -> bool:
+    def is_stale(self, today: datetime.date | None = None) -> bool:
         """Whether the price is older than ``STALE_AFTER``."""
         return self.age(today) > STALE_AFTER
 
-    def describe(self, today: date | None = None) -> str:
+    def describe(self, today: datetime.date | None = None) -> str:
         """One line that says the price, what it is for and how old it is."""
         days = self.age(today).days
         what = self.capacity.replace("_", " ")

@@ -1,6 +1,6 @@
 """FLOPs of one token through a model: forward, backward and recomputation, attention counted causally or in full.
 
-Takes a ``ModelShape`` and a sequence length and gives plain numbers. It must not know machines, layouts or precisions.
+Takes a ``ModelShape`` and a sequence length and gives plain numbers. It must not know machines or precisions.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ class Flops:
         return self.forward + self.backward + self.recompute
 
 
-def mean_keys(sequence_length: int, window: int, causal: bool) -> float:
+def mean_keys(sequence_length: int, window: int, causal: bool, chunked: bool = False) -> float:
     """Keys a query meets, averaged over a sequence of ``sequence_length`` queries.
 
-    ``window`` 0 means no window. A causal query at position i meets min(i + 1, window) keys; a non-causal one
-    min(sequence_length, window).
+    ``window`` 0 means no window. A causal query at position i meets min(i + 1, window) keys, or (``chunked``) those
+    before it in its chunk; a non-causal one min(sequence_length, window).
     """
     reach = min(sequence_length, window) if window else sequence_length
     if not causal:
         return float(reach)
+    if chunked:
+        whole, rest = divmod(sequence_length, reach)
+        return (whole * reach * (reach + 1) + rest * (rest + 1)) / 2 / sequence_length
     ramp = reach * (reach + 1) / 2
     return (ramp + (sequence_length - reach) * reach) / sequence_length
 
@@ -57,7 +60,7 @@ def attention_core(
     """
     per_key = 2 * shape.heads * (shape.key_dim + shape.value_dim)
     decoder = shape.causal and block >= shape.encoder_layers
-    keys = mean_keys(sequence_length, shape.window(block), causal=decoder and convention == "causal")
+    keys = mean_keys(sequence_length, shape.window(block), decoder and convention == "causal", shape.chunked)
     if shape.is_decoder_of_pair(block):
         keys += sequence_length
     return per_key * keys

@@ -7,7 +7,7 @@ Standard library only; it knows nothing of machines, layouts, bytes or modules o
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -158,6 +158,8 @@ class ModelShape:
     token_types: int = 0
     #: Attention window of each layer in tokens, 0 = full; empty = all full.
     windows: tuple[int, ...] = ()
+    #: Windows are fixed chunks (Llama 4) instead of sliding with the query.
+    chunked: bool = False
     causal: bool = True
     #: Attention and MLP read the same input and are added together (GPT-J, GPT-NeoX, Falcon).
     parallel_block: bool = False
@@ -337,9 +339,7 @@ class ModelShape:
         return (
             *(query_down if latent.q_rank else ()),
             self._linear("q", "attention", latent.q_rank or self.hidden, self.query_width, "column"),
-            self._linear(
-                "kv_down", "attention", self.hidden, latent.kv_rank + latent.rope_dim, "replicated"
-            ),
+            self._linear("kv_down", "attention", self.hidden, latent.kv_rank + latent.rope_dim, "replicated"),
             self._linear(
                 "kv",
                 "attention",
@@ -367,18 +367,19 @@ class ModelShape:
         inward = ("gate", "up") if self.gated else ("up",)
         listed = [
             Linear("router", "router", self.hidden, moe.experts, moe.router_bias),
-            *(
-                Linear(name, "experts", self.hidden, width, moe.expert_bias, "column", **copies)
-                for name in inward
-            ),
+            *(Linear(name, "experts", self.hidden, width, moe.expert_bias, "column", **copies) for name in inward),
             Linear("down", "experts", width, self.hidden, moe.expert_bias, "row", **copies),
         ]
         if shared:
             listed += [Linear(f"shared_{name}", "mlp", self.hidden, shared, split="column") for name in inward]
             listed.append(Linear("shared_down", "mlp", shared, self.hidden, split="row"))
         if moe.shared_gate:
-            listed.append(Linear("shared_gate", "router", self.hidden, 1))
+            listed.append(Linear("shared_router", "router", self.hidden, 1))
         return tuple(listed)
+
+    def with_(self, **changes: Any) -> ModelShape:
+        """A copy with some fields replaced (a padded vocabulary, fewer layers)."""
+        return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-ready values, every field present."""
