@@ -11,10 +11,21 @@ ARGS ?=
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-$(VENV)/.installed: pyproject.toml uv.lock
+SYNC := UV_PROJECT_ENVIRONMENT=$(abspath $(VENV)) $(UV) sync --quiet --frozen --inexact --extra train --extra report
+
+$(VENV)/.uv:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	UV_PROJECT_ENVIRONMENT=$(abspath $(VENV)) $(UV) sync --quiet --frozen --inexact --extra train --extra report --extra parquet
+	touch $@
+
+$(VENV)/.installed: pyproject.toml uv.lock | $(VENV)/.uv
+	@echo "installing trainwright with torch into $(VENV) (about 5 GB, once)"
+	$(SYNC) --no-dev
+	touch $@
+
+$(VENV)/.tested: pyproject.toml uv.lock | $(VENV)/.uv
+	@echo "installing trainwright with torch and the test tools into $(VENV) (about 5 GB, once)"
+	$(SYNC) --extra parquet --extra s3
 	touch $@
 
 $(VENV)/.quickstart: $(VENV)/.installed
@@ -27,16 +38,16 @@ run: $(VENV)/.quickstart ## fine-tune, evaluate and register a real model on thi
 	$(BIN)/python examples/quickstart/get_model.py
 	$(BIN)/trainwright run examples/quickstart/run.yaml $(ARGS)
 
-test: $(VENV)/.installed ## the fast suite: no root, no network
+test: $(VENV)/.tested ## the fast suite: no root, no network
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
 
-check: $(VENV)/.installed ## format, lint, types and import rules
+check: $(VENV)/.tested ## format, lint, types and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: $(VENV)/.installed ## what takes minutes
+slow: $(VENV)/.tested ## what takes minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(ARGS)
 
 clean: ## remove the virtual environment and caches, never runs

@@ -1,0 +1,102 @@
+"""The command line: light, helpful, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainwright.cli import main
+from trainwright.cli.verbs import GROUPS, VERBS
+
+HEAVY = ("torch", "transformers", "numpy", "ray", "lightkube", "kubernetes", "matplotlib", "pydantic", "rich")
+
+
+def trainwright(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trainwright", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60)
+
+
+def test_help_lists_every_verb_and_imports_none() -> None:
+    code = "import sys; from trainwright.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+    for name in (*(name for name, verb in VERBS.items() if not verb.hidden), *GROUPS):
+        assert f"\n  {name} " in done.stdout
+
+
+ALL_VERBS = [[name] for name in VERBS] + [[group, name] for group in GROUPS for name in GROUPS[group].verbs]
+
+
+@pytest.mark.parametrize("verb", ALL_VERBS, ids=" ".join)
+def test_every_verb_has_help_and_json(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:  # in this process: 25 interpreters would be slow
+        main([*verb, "--help"])
+    told = capsys.readouterr()
+    assert left.value.code == 0, told
+    assert "Usage: " in told.out
+    assert "--output" in told.out
+
+
+def test_offline_verbs_import_nothing_heavy(tmp_path: Path) -> None:
+    spec = tmp_path / "run.yaml"
+    spec.write_text("name: a\nmodel: ./m\ndata: {sources: [./x]}\n")
+    code = "import sys; from trainwright.cli import main\n"
+    code += f"for verb in (['render', {str(spec)!r}], ['lint', {str(spec)!r}], ['schema']):\n"
+    code += "    try: main(verb)\n    except SystemExit as e: assert e.code in (0, None), (verb, e.code)\n"
+    code += "print([m for m in ('torch', 'transformers', 'numpy', 'ray', 'lightkube') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1:] == ["[]"], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--version"], 0, "0."),
+        (["rnu"], 2, "no such verb: rnu; did you mean run?"),
+        (["schema", "rnu"], 2, "did you mean run?"),
+        (["render", "/nowhere.yaml"], 2, "/nowhere.yaml: no such file"),
+        (["render", "--nonsense"], 2, "--nonsense"),
+        (["init", "/proc/none/x.yaml"], 3, "/proc/none"),
+    ],
+)
+def test_exit_codes_and_sentences(arguments: list[str], code: int, told: str) -> None:
+    done = trainwright(*arguments)
+    assert done.returncode == code, done.stderr
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_errors_are_json_on_request(tmp_path: Path) -> None:
+    spec = tmp_path / "run.yaml"
+    spec.write_text("name: A\nmdel: x\n")
+    done = trainwright("render", str(spec), "--output", "json")
+    assert done.returncode == 2
+    answer = json.loads(done.stdout)
+    assert answer["exit_code"] == 2
+    assert [(p["line"], p["field"]) for p in answer["problems"]] == [
+        (1, "name"),
+        (1, "model"),
+        (1, "data"),
+        (2, "mdel"),
+    ]
+
+
+def test_init_writes_a_spec_once(tmp_path: Path) -> None:
+    assert trainwright("init", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "run.yaml").is_file()
+    again = trainwright("init", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m trainwright schema | head -n 1", shell=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "{\n"
+    assert done.stderr == ""
