@@ -90,6 +90,11 @@ class RunFolder:
         return self.root / "metrics.jsonl"
 
     @property
+    def progress(self) -> Path:
+        """How far the running stage is."""
+        return self.root / "progress.json"
+
+    @property
     def checkpoints(self) -> Path:
         """Checkpoints, ``step-<8 digits>`` each."""
         return self.root / "checkpoints"
