@@ -27,8 +27,8 @@ ROW_NAMES = frozenset({"o", "down"})
 class BlockNames:
     """Module paths inside one block.
 
-    ``linears`` maps a canonical name to a path; ``q+k+v`` names a fused projection. A path that some layers do not
-    have (dense MLP beside experts) is allowed. ``experts`` maps canonical names to 3-D parameters, experts first.
+    ``linears`` maps a canonical name to a path; ``q+k+v`` names a fused projection, ``q@uncompressed`` the path in
+    that form of the model. A path that some layers do not have (dense MLP beside experts) is allowed. ``experts`` maps canonical names to 3-D parameters, experts first.
     ``norms`` act on the hidden stream (sequence-parallel); ``inner_norms`` inside attention. ``other`` lists
     modules whose parameters are replicated over tensor ranks unless said otherwise (T5's relative bias: by head).
     """
@@ -96,5 +96,5 @@ class Family:
 
 
 def _stem(name: str) -> str:
-    """``q`` of ``q+k+v`` and of ``cross_q``, ``up`` of ``shared_up`` and of ``up_ungated``."""
-    return name.split("+")[0].removeprefix("shared_").removeprefix("cross_").removesuffix("_ungated")
+    """``q`` of ``q+k+v`` and of ``cross_q``, ``up`` of ``shared_up`` and of ``up@ungated``."""
+    return name.split("@")[0].split("+")[0].removeprefix("shared_").removeprefix("cross_")

@@ -51,6 +51,7 @@ _NAMES = modules(
         {
             "q_down": "self_attn.q_a_proj",
             "q": "self_attn.q_b_proj",
+            "q@uncompressed": "self_attn.q_proj",
             "kv_down": "self_attn.kv_a_proj_with_mqa",
             "kv": "self_attn.kv_b_proj",
             "o": "self_attn.o_proj",

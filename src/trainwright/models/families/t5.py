@@ -1,4 +1,8 @@
-"""T5 1.0, 1.1, FLAN-T5 and mT5: encoder and decoder, relative positions held by the first block of each stack."""
+"""T5 1.0, 1.1, FLAN-T5 and mT5: encoder and decoder, relative positions held by the first block of each stack.
+
+T5 1.1 and FLAN-T5 checkpoints have a head of their own and the shape counts it. transformers 5 keeps it when it
+loads one, but ties it to the embedding in a model built from scratch, whatever ``tie_word_embeddings`` says.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ def _attention(prefix: str, layer: int, name: str) -> dict[str, str]:
 def _mlp(layer: int) -> dict[str, str]:
     """``wi`` in T5 1.0 (ungated); ``wi_0`` (gate) and ``wi_1`` (up) in the gated form."""
     path = f"layer.{layer}.DenseReluDense"
-    return {"gate": f"{path}.wi_0", "up": f"{path}.wi_1", "up_ungated": f"{path}.wi", "down": f"{path}.wo"}
+    return {"gate": f"{path}.wi_0", "up": f"{path}.wi_1", "up@ungated": f"{path}.wi", "down": f"{path}.wo"}
 
 
 _BIAS = ("layer.0.SelfAttention.relative_attention_bias",)
