@@ -46,13 +46,9 @@ class Compute:
         rate = flops or self._gemm_flops
         element = 1.0 if self._fp8 and not flops else self._element
         traffic = (m * k + k * n) * element + m * n * (out_bytes or self._element)
-        return (
-            2.0 * m * n * k / rate
-            + self._chip.gemm_traffic * traffic / self._bandwidth
-            + self._chip.gemm_seconds
-        )
+        return 2.0 * m * n * k / rate + self._chip.gemm_traffic * traffic / self._bandwidth + self._chip.gemm_seconds
 
-    def moved(self, size: float, kernels: int = 1) -> float:
+    def moved(self, size: float, kernels: float = 1) -> float:
         """Seconds of memory-bound kernels that move ``size`` bytes."""
         return size / self._bandwidth + kernels * self._chip.kernel_seconds
 
@@ -107,8 +103,8 @@ class Compute:
         if self._fp8:
             # Casting every matrix input to 8 bits: read two bytes, write one (and its transpose for backward).
             pointwise += 4.0 * sum(m * k * copies for m, n, k, copies in shapes)
-        point_forward = self.moved(pointwise, 10)
-        point_backward = self.moved(1.5 * pointwise, 14)
+        point_forward = self.moved(pointwise, stack.kernels_forward)
+        point_backward = self.moved(1.5 * pointwise, stack.kernels_backward)
         if w.method != "full":
             adapters = 4 + (3 if d.gated else 2) - 1
             low = w.lora_rank
@@ -137,7 +133,7 @@ class Compute:
             if d.causal:
                 flops /= 2
             # Small heads and short rows feed the tensor cores badly.
-            fit = min(1.15, 1.5 * d.head_dim / (d.head_dim + 64.0)) * span / (span + 256.0)
+            fit = stack.attention_scale * min(1.1, 1.25 * d.head_dim / (d.head_dim + 32.0)) * span / (span + 256.0)
             forward = flops / (self._half_flops * chip.attention_forward * fit)
             backward = 2.5 * flops / (self._half_flops * chip.attention_backward * fit)
             return forward + 2 * chip.kernel_seconds, backward + 4 * chip.kernel_seconds

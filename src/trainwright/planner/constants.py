@@ -59,6 +59,11 @@ class StackConstants:
     #: Bytes moved per attention score when not fused, forward and backward.
     score_forward: float
     score_backward: float
+    #: Fused attention's speed against the chip's best known kernel.
+    attention_scale: float
+    #: Memory-bound kernels of one layer, forward and backward: each costs its start beside its traffic.
+    kernels_forward: float
+    kernels_backward: float
     #: Bytes moved per hidden element of a layer (norms, residuals, dropouts) in the forward pass.
     hidden_traffic: float
     #: Bytes moved per MLP element (activation, bias, gating) in the forward pass.
@@ -85,6 +90,8 @@ class StackConstants:
     overlap_slowdown: float
     #: Pipeline sends hidden behind compute.
     p2p_overlap: float
+    #: Sends carry one tensor-parallel part and are gathered on arrival (Narayanan et al. 2021, §4.1).
+    p2p_scatter: bool
     #: Bytes kept per token and hidden element, (not cut by tp unless sequence parallel).
     activation_hidden: float
     #: Bytes kept per token and MLP element.
@@ -93,7 +100,9 @@ class StackConstants:
     activation_attention: float
     #: Bytes kept per attention score when attention is not fused.
     activation_score: float
-    #: Context, communicators and library workspaces, bytes; fragmentation as a share of dynamic memory.
+    #: Library workspaces that the framework's allocator holds, bytes.
+    workspace_bytes: float
+    #: Context, communicators and whatever else lies outside the allocator, bytes; fragmentation as a share of dynamic memory.
     reserve_bytes: float
     fragmentation: float
 

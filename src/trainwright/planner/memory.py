@@ -68,16 +68,15 @@ def layer_activation_bytes(
     if recompute == "full":
         return element * tokens * d.hidden / cut
     inner = stack.activation_attention * (2 * d.q_size + 2 * d.kv_size)
-    hidden = stack.activation_hidden
-    if not d.dropout and not stack.flash:
-        hidden -= 2  # no dropout masks
+    # Two dropout masks of one byte each, after attention and after the MLP.
+    hidden = stack.activation_hidden + (2 if d.dropout else 0)
     ffn = stack.activation_ffn * d.ffn * (1.5 if d.gated else 1.0)
     routed = 0.0
     if d.experts:
         share = d.moe_layers / d.layers
         # Each routed copy keeps its input too, beside the expert's inner activations.
-        routed = share * d.top_k * (
-            2 * d.hidden + stack.activation_ffn * d.expert_ffn * (1.5 if d.gated else 1.0) / tp
+        routed = (
+            share * d.top_k * (2 * d.hidden + stack.activation_ffn * d.expert_ffn * (1.5 if d.gated else 1.0) / tp)
         )
     scores = stack.activation_score * d.heads * d.attention_span(workload.sequence_length)
     if recompute == "selective":
@@ -99,9 +98,7 @@ class Memory:
         self._element = ELEMENT_BYTES[workload.precision]
         self._layer_cache: dict[tuple[int, int, int, bool, str], float] = {}
 
-    def stage_params(
-        self, cut: Cut, layers: float, first: bool, last: bool
-    ) -> tuple[float, float, float]:
+    def stage_params(self, cut: Cut, layers: float, first: bool, last: bool) -> tuple[float, float, float]:
         """(dense, experts, largest unit) parameters of one rank of a stage before any sharding."""
         d = self._w.dims
         tp = cut.tp
@@ -117,9 +114,7 @@ class Memory:
                 root += d.vocab * d.hidden / tp  # the tied table lives on both ends of the pipe
         return layers * block + root, layers * share * expert_block, max(root, block + expert_block)
 
-    def rank(
-        self, cut: Cut, stage: int, layers: float, chunks: int = 1, *, with_reserve: bool = True
-    ) -> RankBytes:
+    def rank(self, cut: Cut, stage: int, layers: float, chunks: int = 1, *, with_reserve: bool = True) -> RankBytes:
         """Peak bytes of a rank of pipeline stage ``stage`` that holds ``layers`` layers in ``chunks`` chunks."""
         w, d, stack = self._w, self._w.dims, self._stack
         first, last = stage == 0, stage == cut.pp - 1
@@ -139,6 +134,7 @@ class Memory:
         # Gradients of the widest tensors on the way back: two of the hidden state, two of the MLP's.
         width = d.hidden * 2 / hidden_cut + max(d.ffn * (2 if d.gated else 1), d.q_size + 2 * d.kv_size) / cut.tp
         activations += self._element * tokens * width
+        activations += stack.workspace_bytes
         logits = 0.0
         if last and d.has_head:
             logits = stack.logit_bytes * tokens * d.vocab / cut.tp
@@ -233,6 +229,4 @@ class Memory:
     def ranks(self, cut: Cut, stages: Sequence[int], *, with_reserve: bool = True) -> list[RankBytes]:
         """One entry per pipeline stage; ``stages`` holds the layers of each virtual stage."""
         chunks = max(1, len(stages) // cut.pp)
-        return [
-            self.rank(cut, s, sum(stages[s :: cut.pp]), chunks, with_reserve=with_reserve) for s in range(cut.pp)
-        ]
+        return [self.rank(cut, s, sum(stages[s :: cut.pp]), chunks, with_reserve=with_reserve) for s in range(cut.pp)]

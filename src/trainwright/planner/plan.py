@@ -133,9 +133,7 @@ class Plan:
         if values.get("schema") != SCHEMA:
             raise ValueError(f"plan schema is {values.get('schema')!r}; this version reads {SCHEMA}")
         values["layout"] = Layout.from_dict(values["layout"])
-        values["ranks"] = tuple(
-            RankClass(r["pp_stage"], RankBytes(**r["bytes"])) for r in values.get("ranks", ())
-        )
+        values["ranks"] = tuple(RankClass(r["pp_stage"], RankBytes(**r["bytes"])) for r in values.get("ranks", ()))
         if values.get("step_seconds") is not None:
             values["step_seconds"] = StepSeconds(**values["step_seconds"])
         values["collectives"] = tuple(Collective(**c) for c in values.get("collectives", ()))

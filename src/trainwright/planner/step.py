@@ -68,9 +68,7 @@ class StepModel:
             )
         return found
 
-    def seconds(
-        self, cut: Cut, stages: Sequence[int], collectives: list[Collective] | None = None
-    ) -> StepSeconds:
+    def seconds(self, cut: Cut, stages: Sequence[int], collectives: list[Collective] | None = None) -> StepSeconds:
         """Exposed seconds by kind of one optimizer step. ``stages``: layers of each virtual pipeline stage."""
         w, d, stack, net = self.workload, self.workload.dims, self.constants.stack, self.network
         groups = self.groups(cut)
@@ -97,9 +95,7 @@ class StepModel:
             host_collectives += (2 * passes + 2) * stack.collective_seconds
             if collectives is not None:
                 kind = "reduce_scatter+all_gather" if cut.sequence_parallel else "all_reduce"
-                collectives.append(
-                    Collective(kind, "tp", round(hidden_bytes), (2 * passes + 2) * max(per_rank) * m)
-                )
+                collectives.append(Collective(kind, "tp", round(hidden_bytes), (2 * passes + 2) * max(per_rank) * m))
         # Context parallelism: keys and values travel around the ring while attention computes.
         cp_layer = 0.0
         if cut.cp > 1:
@@ -163,7 +159,7 @@ class StepModel:
         # Pipeline sends: forward and backward of every chunk.
         sends = 0.0
         if cut.pp > 1:
-            size = hidden_bytes / cut.tp if cut.sequence_parallel or chunks > 1 else hidden_bytes
+            size = hidden_bytes / cut.tp if cut.sequence_parallel or stack.p2p_scatter else hidden_bytes
             crosses = cut.dp_replicate * cut.dp_shard * cut.cp * cut.tp >= self.machine.per_node
             sends = 2 * chunks * net.send(size, crosses) * (1 - stack.p2p_overlap)
             if collectives is not None:

@@ -191,6 +191,7 @@ RECIPES: dict[str, Recipe] = {
     "zero": Recipe(2, 2, 4, 2, 2),
     "deepspeed": Recipe(2, 2, 8, 2, 2),
     "megatron": Recipe(2, 4, 4, 2, 4),
+    "megatron_fp16": Recipe(2, 2, 4, 2, 2),
     "nemo": Recipe(2, 2, 4, 2, 2),
     "nanotron": Recipe(2, 4, 4, 2, 4),
     "native": Recipe(4, 4, 0, 2, 4),
