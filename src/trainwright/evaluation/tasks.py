@@ -16,12 +16,14 @@ from trainwright.evaluation.task_rows import AnswerRow, ChoiceRow, answer_rows, 
 from trainwright.spec.model import Task
 
 Prompt = str | tuple[dict[str, str], ...]
-Progress = Callable[[str, int, int], None]
+#: Hears what is being done, how much of it is done, and how much there is.
+Progress = Callable[[str, int, int | None], None]
+
 _EXAMPLES = 5
 _SPARE_TOKENS = 8
 
 
-def silent(stage: str, done: int, total: int) -> None:
+def silent(what: str, done: int, total: int | None) -> None:
     """A progress callback that shows nothing."""
 
 
