@@ -27,13 +27,15 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word. ``expanded`` is its value with placeholders for unknown parts."""
+    """One word. ``expanded`` is its value with placeholders for unknown parts. ``literal``: no shell has read it yet
+    (an entry of ``command`` or ``args``), so its quotes and dollars are its own."""
 
     span: Span
     expanded: str
     references: tuple[Reference, ...] = ()
     substitutions: tuple[Command, ...] = ()
     quoted: bool = False
+    literal: bool = False
 
     @property
     def value(self) -> Value[str]:
@@ -158,6 +160,8 @@ def inner_text(word: Word) -> Text:
     """The string that a word hands to ``sh -c``, as a Text over the place where it is written. Escapes are resolved;
     a ``$`` that the outer shell expands stays in the text, with its offset in ``early``."""
     raw = word.written
+    if word.literal:
+        return Text(word.span.path, raw, word.span.text, word.span.start, name=word.span.text.name)
     if not any(char in raw for char in "'\"\\"):
         early = frozenset(n for n, char in enumerate(raw) if char == "$")
         return Text(word.span.path, raw, word.span.text, word.span.start, early)

@@ -1,0 +1,179 @@
+"""Project: everything that one run of the linter looks at together, and how its parts find one another.
+
+Takes files that were read; gives documents by kind, the object that a name refers to, the file that a command names,
+and the training jobs (``view``). Nearness decides: the same file first, then the same folder, then the rest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from trainwright.linter.documents import ConfigDocument, Document, KubernetesObject, PythonDocument, Role, ScriptDocument
+from trainwright.linter.readers.yaml_reader import ReadProblem
+from trainwright.linter.text import Text
+from trainwright.linter.values import version_tuple
+
+if TYPE_CHECKING:
+    from trainwright.linter.view.job import TrainingJob
+
+D = TypeVar("D", bound=Document)
+
+
+@dataclass(eq=False)
+class SourceFile:
+    """One file as read. ``together`` names the set it belongs to: files of different sets do not see each other."""
+
+    path: str
+    text: Text
+    language: str
+    documents: list[Document] = field(default_factory=list)
+    problems: list[ReadProblem] = field(default_factory=list)
+    together: str = ""
+
+
+class Versions:
+    """Versions of what will read the files (``kubernetes``, ``kueue``, ``slurm``, …), as far as they are known."""
+
+    def __init__(self, given: Mapping[str, str] | None = None):
+        self._given = {name: version_tuple(text) for name, text in (given or {}).items()}
+
+    def known(self, component: str) -> bool:
+        """Whether the caller fixed this component's version."""
+        return bool(self._given.get(component))
+
+    def at_least(self, component: str, version: str) -> bool | None:
+        """Whether the component is this version or newer; None when its version is not known."""
+        given = self._given.get(component)
+        if not given:
+            return None
+        wanted = version_tuple(version)
+        return given[: len(wanted)] >= wanted
+
+    def holds(self, since: Mapping[str, str], until: Mapping[str, str]) -> bool:
+        """Whether something true from ``since`` (inclusive) to ``until`` (exclusive) can be true here. What is not
+        known does not rule it out."""
+        return all(self.at_least(c, v) is not False for c, v in since.items()) and all(
+            self.at_least(c, v) is not True for c, v in until.items()
+        )
+
+
+class Project:
+    """All files of one run."""
+
+    def __init__(self, files: Sequence[SourceFile], versions: Versions | None = None):
+        self.files = list(files)
+        self.versions = versions or Versions()
+        self._set_of = {id(document): file.together for file in self.files for document in file.documents}
+
+    @cached_property
+    def documents(self) -> list[Document]:
+        """Every document, in order of files."""
+        return [document for file in self.files for document in file.documents]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[KubernetesObject]]:
+        found: dict[str, list[KubernetesObject]] = defaultdict(list)
+        for document in self.documents:
+            if isinstance(document, KubernetesObject):
+                found[document.kind].append(document)
+        return found
+
+    def objects(self, *kinds: str, group: str | None = None) -> list[KubernetesObject]:
+        """Kubernetes objects of these kinds (all when none is given), of one API group if given."""
+        found = [o for kind in (kinds or tuple(self._by_kind)) for o in self._by_kind.get(kind, ())]
+        return found if group is None else [o for o in found if o.group == group]
+
+    def configs(self, *roles: Role) -> list[ConfigDocument]:
+        """Configuration documents of these roles."""
+        return [d for d in self.documents if isinstance(d, ConfigDocument) and d.role in roles]
+
+    @cached_property
+    def scripts(self) -> list[ScriptDocument]:
+        """Shell scripts, embedded ones included."""
+        return [d for d in self.documents if isinstance(d, ScriptDocument)]
+
+    @cached_property
+    def modules(self) -> list[PythonDocument]:
+        """Python files, embedded ones included."""
+        return [d for d in self.documents if isinstance(d, PythonDocument)]
+
+    @cached_property
+    def jobs(self) -> list[TrainingJob]:
+        """Everything that starts processes: workloads with pods and scripts with launch commands."""
+        from trainwright.linter.view import read_jobs
+
+        return list(read_jobs(self))
+
+    # -- how parts find one another --------------------------------------------------------------------------------------
+
+    def near(self, document: Document, others: Sequence[D]) -> list[D]:
+        """Those of ``others`` that belong with ``document``: of the same file if there are any, else of its set."""
+        same = [other for other in others if other.path == document.path and other is not document]
+        if same:
+            return same
+        mine = self._set_of.get(id(document), "")
+        return [o for o in others if o is not document and self._set_of.get(id(o), "") == mine]
+
+    def related(self, document: Document, *kinds: str) -> list[KubernetesObject]:
+        """Kubernetes objects of these kinds that belong with ``document``."""
+        return self.near(document, self.objects(*kinds))
+
+    def find(self, document: Document, kind: str, name: str | None, namespace: str | None = None) -> KubernetesObject | None:
+        """The object that ``document`` means by kind and name; None when there is none, or more than one."""
+        if name is None:
+            return None
+        named = [o for o in self.near(document, self.objects(kind)) if o.object_name == name]
+        if not named:
+            mine = self._set_of.get(id(document), "")
+            named = [o for o in self.objects(kind) if o.object_name == name and self._set_of.get(id(o), "") == mine]
+        matching = [o for o in named if (o.namespace or "default") == (namespace or "default")] or named
+        return matching[0] if len(matching) == 1 else None
+
+    def file(self, name: str | None, near: Document) -> Document | None:
+        """The document that a command means by a file name: written by its own script first, then mounted or beside
+        it, then with the same base name anywhere in its set."""
+        if not name:
+            return None
+        base = name.rsplit("/", 1)[-1]
+        own = self._embedded.get(id(_outermost(near)), [])
+        for document in own:
+            if document.name == name or document.name.rsplit("/", 1)[-1] == base:
+                return document
+        mine = self._set_of.get(id(near), self._set_of.get(id(_outermost(near)), ""))
+        candidates = [
+            d for d in self._by_base.get(base, ()) if self._set_of.get(id(d), "") == mine and d is not near
+        ]
+        same = [d for d in candidates if d.path == near.path]
+        candidates = same or candidates
+        return candidates[0] if len(candidates) == 1 else None
+
+    @cached_property
+    def _embedded(self) -> dict[int, list[Document]]:
+        found: dict[int, list[Document]] = defaultdict(list)
+        for document in self.documents:
+            if document.holder is not None:
+                found[id(_outermost(document))].append(document)
+        return found
+
+    @cached_property
+    def _by_base(self) -> dict[str, list[Document]]:
+        found: dict[str, list[Document]] = defaultdict(list)
+        for document in self.documents:
+            if isinstance(document, KubernetesObject):
+                continue
+            found[(document.name or document.path).rsplit("/", 1)[-1]].append(document)
+        return found
+
+    def held_by(self, holder: Document) -> Iterator[Document]:
+        """Documents embedded in ``holder``."""
+        return (d for d in self._embedded.get(id(_outermost(holder)), []) if d.holder is holder)
+
+
+def _outermost(document: Document) -> Document:
+    while document.holder is not None:
+        document = document.holder
+    return document

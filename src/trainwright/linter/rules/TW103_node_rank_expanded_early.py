@@ -1,0 +1,35 @@
+"""TW103: the node rank is filled in by the batch shell, once for all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, LaunchRule
+from trainwright.linter.view.job import JobLaunch
+
+_PER_TASK = frozenset({"SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"})
+
+
+class NodeRankExpandedEarly(LaunchRule):
+    """``$SLURM_NODEID`` must be expanded by the task, not by the batch shell."""
+
+    id = "TW103"
+    severity = "error"
+    category = "launch"
+    summary = "the node rank is expanded before srun, so every node gets rank 0"
+    evidence = "verified"
+    source = "sbatch(1): SLURM_NODEID of the batch step is 0; pytorch/pytorch#73656"
+
+    def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
+        """A per-task variable that the batch shell expands."""
+        if subject.srun is None or (subject.nodes.known or 2) < 2:
+            return
+        for name in ("node_rank", "machine_rank"):
+            flag = subject.flags.find(name)
+            if flag is None or flag.value is None:
+                continue
+            for reference in flag.value.references:
+                if reference.name in _PER_TASK and reference.shell == "batch":
+                    yield self.hit(flag, f"the batch shell replaces ${reference.name} before srun starts the tasks, so every node gets --{name} 0 and the rendezvous never completes",
+                                   f"srun bash -c '… --{name}=${reference.name} …' in single quotes, or \\${reference.name} inside double quotes")  # fmt: skip

@@ -1,0 +1,28 @@
+"""TW104: #SBATCH lines below the first command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.documents import ScriptDocument
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, ScriptRule
+
+
+class DirectiveAfterCommand(ScriptRule):
+    """Slurm reads directives only down to the first command."""
+
+    id = "TW104"
+    severity = "error"
+    category = "launch"
+    summary = "#SBATCH lines stand below the first command and are ignored"
+    evidence = "verified"
+    source = "sbatch(1): directives after the first non-comment line are not processed; aws/aws-parallelcluster#3809"
+
+    def check(self, subject: ScriptDocument, project: Project) -> Iterator[Hit]:
+        """One hit, at the first ignored directive."""
+        late, first = subject.directives.late, subject.directives.first_command
+        if late and first is not None:
+            names = ", ".join(dict.fromkeys("--" + name.replace("_", "-") for name in late[:4]))
+            yield self.hit(subject.directives.late_place or subject, f"Slurm stops reading directives at the command on line {first.line} ({first.quoted}), so {names} has no effect",
+                           "move every #SBATCH line directly below the shebang")  # fmt: skip

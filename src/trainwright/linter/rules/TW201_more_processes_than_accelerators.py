@@ -1,0 +1,36 @@
+"""TW201: more processes than accelerators on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, LaunchRule
+from trainwright.linter.values import Known
+from trainwright.linter.view.job import JobLaunch
+
+# NeuronCores of one Trainium device: 2 on trn1, 8 physical on trn2; above that no generation helps.
+_MOST_CORES_PER_DEVICE = 8
+
+
+class MoreProcessesThanAccelerators(LaunchRule):
+    """Each process needs an accelerator of its own."""
+
+    id = "TW201"
+    severity = "error"
+    category = "accelerators"
+    summary = "a node starts more processes than it has accelerators"
+    evidence = "reproduced"
+    source = "cudaSetDevice on a missing ordinal fails; NVIDIA/nccl-tests#300, clessig/atmorep#77"
+
+    def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
+        """Processes per node against accelerators per node."""
+        processes, held = subject.processes_per_node, subject.accelerators_per_node.known
+        if not isinstance(processes, Known) or not held or subject.tool == "mpirun" or subject.job.frontend in ("RayJob", "RayCluster"):
+            return
+        resource = subject.job.accelerator or ""
+        most = held * _MOST_CORES_PER_DEVICE if resource in ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice") else held
+        if processes.value > most and "mig" not in resource:
+            name = "GPUs" if "gpu" in resource else resource
+            yield self.hit(processes, f"{processes.value} processes start on a node that gets {held} {name}: those above find no device (invalid device ordinal) or share one (duplicate GPU detected)",
+                           f"start {most} processes per node, or ask for {processes.value} {name}")  # fmt: skip

@@ -1,0 +1,95 @@
+"""Python files as rules see them: calls by full name, whatever the imports were called.
+
+Takes a PythonDocument; gives Calls and imports with their places. It runs and imports nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from trainwright.linter.documents import PythonDocument
+from trainwright.linter.text import Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call. ``name`` is the full dotted name ("torch.load"), "" when it is computed; a method of an unknown object
+    begins with a dot (".backward")."""
+
+    name: str
+    node: ast.Call
+    document: PythonDocument
+
+    @property
+    def span(self) -> Span:
+        """The called name, without the arguments."""
+        return self.document.span(self.node.func)
+
+    def keyword(self, name: str) -> ast.expr | None:
+        """The value of a keyword argument."""
+        return next((k.value for k in self.node.keywords if k.arg == name), None)
+
+    def has_star(self) -> bool:
+        """Whether ``**kwargs`` may add keywords."""
+        return any(k.arg is None for k in self.node.keywords)
+
+    def argument(self, position: int, keyword: str) -> ast.expr | None:
+        """An argument by position or keyword."""
+        found = self.keyword(keyword)
+        if found is None and position < len(self.node.args) and not any(isinstance(a, ast.Starred) for a in self.node.args):
+            return self.node.args[position]
+        return found
+
+
+def literal(node: ast.expr | None) -> object:
+    """The constant that an expression is; None for anything else."""
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+@lru_cache(maxsize=256)
+def imports(document: PythonDocument) -> dict[str, str]:
+    """Local name → full dotted name, for every import anywhere in the file."""
+    found: dict[str, str] = {}
+    for node in ast.walk(document.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def dotted(node: ast.expr, names: dict[str, str]) -> str:
+    """The full name of ``a.b.c`` through imports; ".c" for an attribute of something computed."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        parts.append(names.get(node.id, node.id))
+        return ".".join(reversed(parts))
+    return "." + parts[0] if parts else ""
+
+
+@lru_cache(maxsize=256)
+def calls(document: PythonDocument) -> tuple[Call, ...]:
+    """Every call of the file, in order."""
+    names = imports(document)
+    found = [Call(dotted(n.func, names), n, document) for n in ast.walk(document.tree) if isinstance(n, ast.Call)]
+    return tuple(sorted(found, key=lambda call: (call.node.lineno, call.node.col_offset)))
+
+
+def calls_of(document: PythonDocument, *names: str) -> Iterator[Call]:
+    """Calls whose full name is, or for names that begin with "." ends in, one of these."""
+    for call in calls(document):
+        if call.name in names or any(name.startswith(".") and call.name.endswith(name) for name in names):
+            yield call
+
+
+def imports_module(document: PythonDocument, module: str) -> bool:
+    """Whether the file imports a module or something from it."""
+    return any(name == module or name.startswith(module + ".") for name in imports(document).values())
