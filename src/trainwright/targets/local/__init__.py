@@ -1,0 +1,1 @@
+"""The local target: a run on this machine, under a supervisor that outlives the command line."""
