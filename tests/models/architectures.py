@@ -77,7 +77,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "phi": ("phi", SMALL),
     "phi3": ("phi3", SMALL),
     "olmo2": ("olmo2", SMALL),
-    "smollm3": ("smollm3", SMALL),
+    "smollm3": ("smollm3", {**SMALL, "num_hidden_layers": 4}),
     "nemotron": ("nemotron", SMALL),
     "gpt2": ("gpt2", {**GPT, "n_inner": 91}),
     "gpt-neox": ("gpt_neox", NEOX),

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def build_model() -> Any:
-    """A function (model_type, config, device) → the transformers model that is trained, with its pad token in range."""
+    """A function (model_type, config, device) → the transformers model that is trained."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from trainwright.models import family

@@ -1,4 +1,4 @@
-"""Every family against the model that transformers builds: parameters to the last one, and every module by its name."""
+"""Every family against the model that transformers builds: each parameter counted, each module named once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+
 from trainwright.facts import models as table
 from trainwright.models import FAMILIES, family, from_config, load
 from trainwright.models.family import BlockNames, ModuleNames

@@ -6,17 +6,22 @@ It must not know how a shape is computed.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 from trainwright.facts.data import read_rows
 
+#: Words that name a tuned variant of the same shape.
+_VARIANTS = frozenset({"instruct", "chat", "it", "pt", "hf", "meta"})
+_SIZE = re.compile(r"[0-9.]+[mb]|[0-9]{4}")
+
 
 def find(name: str) -> dict[str, Any] | None:
     """The row of a model by its short name or its Hugging Face id, in any case; None when it is not in the table.
 
-    A row has ``name``, ``config`` and, where known, ``hub``, ``parameters`` and ``published``. Endings that do not
-    change the shape (``-Instruct``, ``-Chat``, ``-it``, ``-hf``, ``-Base``) are ignored.
+    A row has ``name``, ``config`` and, where known, ``hub``, ``parameters`` and ``published``. Words that do not
+    change the shape (Instruct, Chat, it, hf, Base) are ignored.
     """
     key = _index().get(_plain(name))
     return None if key is None else {"name": key, **read_rows("models")[key]}
@@ -37,11 +42,10 @@ def _index() -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    """Lower case, one kind of separator, without the endings of tuned variants."""
-    plain = name.strip().lower().replace("_", "-").replace(" ", "-").replace("meta-llama-", "llama-")
-    for ending in ("-instruct", "-chat", "-it", "-pt", "-base", "-hf"):
-        # "bert-base" must keep its size: only what is left with a size of its own loses an ending.
-        shorter = plain.removesuffix(ending)
-        if shorter != plain and any(character.isdigit() for character in shorter):
-            plain = shorter
-    return plain
+    """Lower case, one kind of separator, without the words of tuned variants; an owner before ``/`` is kept."""
+    owner, slash, own = name.strip().lower().replace("_", "-").replace(" ", "-").rpartition("/")
+    words = own.split("-")
+    # "bert-base" and "t5-base" are sizes; a base model beside its tuned variants has another word for its size.
+    sized = any(_SIZE.fullmatch(word) for word in words)
+    kept = [word for word in words if word not in _VARIANTS and not (sized and word == "base")]
+    return owner + slash + "-".join(kept)

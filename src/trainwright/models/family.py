@@ -28,9 +28,10 @@ class BlockNames:
     """Module paths inside one block.
 
     ``linears`` maps a canonical name to a path; ``q+k+v`` names a fused projection, ``q@uncompressed`` the path in
-    that form of the model. A path that some layers do not have (dense MLP beside experts) is allowed. ``experts`` maps canonical names to 3-D parameters, experts first.
-    ``norms`` act on the hidden stream (sequence-parallel); ``inner_norms`` inside attention. ``other`` lists
-    modules whose parameters are replicated over tensor ranks unless said otherwise (T5's relative bias: by head).
+    that form of the model. A path that some layers do not have (dense MLP beside experts) is allowed. ``experts``
+    maps canonical names to 3-D parameters, experts first. ``norms`` act on the hidden stream (sequence-parallel),
+    ``inner_norms`` inside attention. ``other`` lists modules that are replicated over tensor ranks unless said
+    otherwise (T5's relative bias: by head).
     """
 
     linears: Mapping[str, str]
