@@ -11,6 +11,8 @@ from trainwright.errors import InputError, MissingExtra, SystemUnreachable
 from trainwright.models.hub import download
 
 hub = pytest.importorskip("huggingface_hub")
+errors = pytest.importorskip("huggingface_hub.errors")
+constants = pytest.importorskip("huggingface_hub.constants")
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -24,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     snapshot = folder / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     return snapshot
 
 
@@ -52,7 +54,7 @@ def test_no_hub_id_is_an_input_error(cache: Path) -> None:
     ],
 )
 def test_refusals_of_the_hub_are_input_errors(monkeypatch: pytest.MonkeyPatch, error: str, says: str) -> None:
-    kind = getattr(hub.errors, error)
+    kind = getattr(errors, error)
 
     def refuse(*args: Any, **more: Any) -> str:
         raise kind.__new__(kind)

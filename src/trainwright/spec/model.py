@@ -303,6 +303,8 @@ class Register(Section):
     """SPDX id for the model card. Default: the base model's."""
     hub: str | None = None
     """Hub repository to push to, such as ``my-org/my-model``."""
+    token: SecretRef | None = None
+    """Where the token that may write there is found. Default: the model's own token, else ``$HF_TOKEN``."""
     mlflow: str | None = None
     """MLflow tracking address to register with as well."""
 

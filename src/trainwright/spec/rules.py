@@ -140,6 +140,8 @@ def _environment(spec: RunSpec) -> Iterator[Violation]:
     references: list[tuple[Path, SecretRef]] = [(("secrets", name), ref) for name, ref in spec.secrets.items()]
     if spec.model and spec.model.token:
         references.append((("model", "token"), spec.model.token))
+    if spec.register_ and spec.register_.token:
+        references.append((("register", "token"), spec.register_.token))
     for path, ref in references:
         if sum(value is not None for value in (ref.env, ref.file, ref.kubernetes)) != 1:
             yield path, "does not name exactly one place", "write one of env, file, kubernetes"
