@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainwright.runs.state import JobRef, JobState
     from trainwright.spec.load import Loaded
     from trainwright.targets.bundle import Bundle
+    from trainwright.targets.contract import Target
 
 
 def load(path: str | Path, overrides: Iterable[str] = (), site: str | Path | None = None) -> Loaded:
@@ -59,7 +60,7 @@ def status(run: JobRef) -> JobState:
 
 def events(run: JobRef) -> list[dict[str, Any]]:
     """What happened to a run, in order of time."""
-    return list(_target_of(run).events(run))
+    return _target_of(run).events(run)
 
 
 def cancel(run: JobRef) -> JobState:
@@ -69,7 +70,23 @@ def cancel(run: JobRef) -> JobState:
 
 def resume(run: JobRef, overrides: Iterable[str] = ()) -> JobRef:
     """Go on from the newest good checkpoint, with the few changes that keep the trajectory meaningful."""
-    return _target_of(run).resume(run, tuple(overrides))
+    from tempfile import TemporaryDirectory
+
+    from trainwright.errors import InputError
+    from trainwright.runs.resume_rules import refusals
+
+    target, overrides = _target_of(run), tuple(overrides)
+    if not overrides:
+        return target.resume(run)
+    folder = target.folder(run)
+    loaded = load(folder.spec_file, overrides)
+    refused = refusals(folder.spec(), loaded.spec)
+    if refused:
+        raise InputError([refusal.problem(str(folder.spec_file)) for refusal in refused])
+    with TemporaryDirectory() as scratch:
+        bundle = Path(scratch) / "bundle"
+        render(loaded, plan(loaded)).write(bundle)
+        return target.resume(run, bundle)
 
 
 def schema(kind: str = "run") -> dict[str, Any]:
@@ -86,7 +103,7 @@ def lint(paths: Iterable[str | Path], **options: Any) -> list[Finding]:
     return lint_paths(paths, **options)
 
 
-def _target_of(run: JobRef) -> Any:
+def _target_of(run: JobRef) -> Target:
     from trainwright import targets
 
     return targets.for_scheme(run.scheme)
