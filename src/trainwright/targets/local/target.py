@@ -65,10 +65,7 @@ class Local:
 
     def submit(self, bundle: Path, *, fresh: bool = False, runs: Path | None = None) -> JobRef:
         """Start the run of a bundle under a supervisor of its own; see ``Target.submit``."""
-        rendered = Bundle.read(bundle)
-        if rendered.target != self.name:
-            what = f"is a bundle for target {rendered.target}"
-            raise InputError([Problem(str(bundle), what=what, instead="render it for local")])
+        rendered = _read_bundle(bundle)
         spec = read_resolved(bundle / "spec.yaml")
         resolve_secrets(spec, os.environ)
         place = _runs_folder(bundle, rendered.run_id, spec, runs)
@@ -86,19 +83,20 @@ class Local:
     def resume(self, ref: JobRef, bundle: Path | None = None) -> JobRef:
         """Start an unfinished run again; with a bundle also a finished one, by the edited spec in it."""
         run = self.folder(ref)
-        resolve_secrets(run.spec(), os.environ)
-        lock = self._claim(run, again=bundle is not None)
+        edited = _read_bundle(bundle) if bundle is not None else None
+        resolve_secrets(run.spec() if bundle is None else read_resolved(bundle / "spec.yaml"), os.environ)
+        lock = self._claim(run, again=edited is not None)
         if lock is None:
-            if bundle is not None and not state_of(look(run)).final:
+            if edited is not None and not state_of(look(run)).final:
                 what = f"{run.run_id} is running; a spec cannot be changed under it"
                 raise AnswerNo(what, f"trainwright cancel {run.run_id}, then resume it with the change")
             return ref
         with _held(lock):
             before = records.read_record(run)
-            if bundle is not None and before is not None:
+            if edited is not None and before is not None:
                 with _writing(run):
                     records.write_record(run, replace(before, completed=()))
-            return self._start(run, lock, Bundle.read(bundle) if bundle is not None else None)
+            return self._start(run, lock, edited)
 
     def ref(self, folder: RunFolder) -> JobRef:
         """``local://<run id>``; a run outside the default folder goes by its whole path."""
@@ -281,6 +279,16 @@ def _install(run: RunFolder, bundle: Bundle) -> None:
     texts = {file.path: file.text for file in bundle.files}
     for path in (run.plan_file, run.spec_file):
         write_atomically(path, texts[path.name])
+
+
+def _read_bundle(folder: Path) -> Bundle:
+    """Read and check a bundle; InputError for a damaged one and for another target's."""
+    bundle = Bundle.read(folder)
+    if bundle.target != Local.name:
+        what = f"is a bundle for target {bundle.target}"
+        raise InputError([Problem(str(folder), what=what, instead="render it for local")])
+    Settings.read(folder / NAME)
+    return bundle
 
 
 def _is_rendered(run: RunFolder) -> bool:
