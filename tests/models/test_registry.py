@@ -47,8 +47,9 @@ def test_everything_wrong_is_told_at_once() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_no_damaged_config_ends_in_a_traceback(name: str) -> None:
     model_type, config = CASES[name]
-    for key in config:
-        for bad in (None, "x", -1, 0, [], {}, 1.5, True):
+    lists = ("layer_types", "moe_layers", "mlp_only_layers", "no_rope_layers", "attn_config", "model_type")
+    for key in (*config, *lists):
+        for bad in (None, "x", -1, 0, [], {}, 1.5, True, ["x"], [[]], [-1]):
             try:
                 from_config({"model_type": model_type, **config, key: bad})
             except InputError as error:

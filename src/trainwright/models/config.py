@@ -82,6 +82,15 @@ class ConfigReader:
             return None
         return list(value)
 
+    def indexes(self, name: str) -> list[int] | None:
+        """A list of whole numbers of at least 0 (layer indexes, 0/1 per layer), or None when it is not set."""
+        listed = self.items(name)
+        for item in listed or ():
+            if isinstance(item, bool) or not isinstance(item, int) or item < 0:
+                self.problem(name, f"holds {item!r}", "whole numbers of at least 0 are needed")
+                return None
+        return listed
+
     def inner(self, name: str) -> ConfigReader:
         """A reader of a nested object (``text_config``), sharing this one's problems."""
         value = self.values.get(name)

@@ -110,14 +110,14 @@ def from_config(config: Mapping[str, Any], name: str = "", where: str = "config.
     ``name`` is the model's name in plans, ``where`` the path in messages. Raises ``InputError`` with everything
     that is missing or impossible, and for architectures that are unknown or refused.
     """
-    model_type = config.get("model_type") or config.get("_class_name") or ""
+    model_type = str(config.get("model_type") or config.get("_class_name") or "")
     reader = ConfigReader(config, where)
     if model_type in TEXT_MODELS:
         if isinstance(config.get("text_config"), Mapping):
             reader = reader.inner("text_config")
         model_type = TEXT_MODELS[model_type]
     if model_type not in FAMILIES:
-        raise InputError([_no_family(str(model_type), where)])
+        raise InputError([_no_family(model_type, where)])
     shape = family(model_type).shape(reader, name or str(config.get("_name_or_path") or model_type))
     reader.check()
     return shape

@@ -12,9 +12,9 @@ from trainwright.models.shape import MixtureOfExperts, ModelShape
 
 
 def _sparse_layers(config: ConfigReader) -> tuple[int, ...]:
-    listed = config.items("moe_layers")
+    listed = config.indexes("moe_layers")
     if listed is not None:
-        return tuple(int(layer) for layer in listed)
+        return tuple(listed)
     step = config.size("interleave_moe_layer_step", default=1)
     return tuple(range(step - 1, config.size("num_hidden_layers"), step))
 
@@ -24,7 +24,7 @@ def _windows(config: ConfigReader) -> tuple[int, ...]:
     layers = config.size("num_hidden_layers")
     chunk = config.count("attention_chunk_size", default=8192)
     every = config.size("no_rope_layer_interval", default=4)
-    rotary = config.items("no_rope_layers") or [(layer + 1) % every for layer in range(layers)]
+    rotary = config.indexes("no_rope_layers") or [(layer + 1) % every for layer in range(layers)]
     return tuple(chunk if uses_rope else 0 for uses_rope in rotary[:layers]) if chunk else ()
 
 

@@ -33,7 +33,7 @@ def _windows(config: ConfigReader) -> tuple[int, ...]:
 def sparse_layers(config: ConfigReader) -> tuple[int, ...]:
     """Layers with experts: every ``decoder_sparse_step``-th, but those of ``mlp_only_layers``."""
     step = config.size("decoder_sparse_step", default=1)
-    dense = set(config.items("mlp_only_layers") or ())
+    dense = set(config.indexes("mlp_only_layers") or ())
     return tuple(
         layer for layer in range(config.size("num_hidden_layers")) if layer not in dense and (layer + 1) % step == 0
     )

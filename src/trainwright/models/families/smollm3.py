@@ -17,12 +17,12 @@ from trainwright.models.shape import ModelShape
 
 
 def _windows(config: ConfigReader) -> tuple[int, ...]:
-    """Where windows are switched on, they are those of the layers without rotary positions: each fourth by default."""
+    """Where windows are switched on: the layers without rotary positions, each fourth by default."""
     if not config.flag("use_sliding_window", False):
         return ()
     layers = config.size("num_hidden_layers")
     every = config.size("no_rope_layer_interval", default=4)
-    rotary = config.items("no_rope_layers") or [(layer + 1) % every for layer in range(layers)]
+    rotary = config.indexes("no_rope_layers") or [(layer + 1) % every for layer in range(layers)]
     return windows(config, layers, tuple("full_attention" if rope else "sliding_attention" for rope in rotary))
 
 
