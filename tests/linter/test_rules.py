@@ -15,7 +15,8 @@ from trainwright.linter.rule import page_path
 from trainwright.linter.rules import RULES
 
 CATEGORIES = {
-    "0": "files", "1": "launch", "2": "accelerators", "3": "network", "4": "memory", "5": "lifecycle", "6": "scheduling",
+    "0": "files", "1": "launch", "2": "accelerators", "3": "network", "4": "memory", "5": "lifecycle", "6":
+        "scheduling",
     "7": "operators", "8": "frameworks", "9": None,
 }  # fmt: skip
 HEADINGS = ("## What it does", "## Why it hurts", "## Examples", "## Exceptions", "## Sources")
@@ -85,8 +86,8 @@ def run(example: Example) -> list:
 
 
 def mutated(example: Example, seed: str, count: int = 12) -> Iterator[dict[str, str]]:
-    """The example with a field renamed, a value removed or given another type; or, where it is not YAML, with a word or
-    a line removed."""
+    """The example with a field renamed, a value removed or given another type; or, where it is not YAML, with a
+    word or a line removed."""
     rng = random.Random(seed)
     for _ in range(count):
         name = rng.choice(sorted(example.texts))
@@ -114,7 +115,9 @@ def mutate_data(text: str, rng: random.Random) -> str:
 
     visit(documents)
     holder, key = rng.choice(places)
-    wrong = rng.choice([None, "", 0, -1, 3.5, True, "text", [], {}, [None], [{}], {"a": {"b": []}}, "$(X)", "${X}", "{{ x }}"])
+    wrong = rng.choice(
+        [None, "", 0, -1, 3.5, True, "text", [], {}, [None], [{}], {"a": {"b": []}}, "$(X)", "${X}", "{{ x }}"]
+    )
     action = rng.choice(["remove", "wrong", "rename"])
     if action == "remove":
         del holder[key]

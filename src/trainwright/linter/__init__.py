@@ -1,7 +1,7 @@
 """The linter: what will hang, crash, waste or silently corrupt a training job, found before it is submitted.
 
-``lint`` reads manifests, scripts, configuration, Python and Markdown and gives Findings. Names of rules and readers are
-in the registries ``RULES`` and ``READERS``; nothing is imported before it is used.
+``lint`` reads manifests, scripts, configuration, Python and Markdown and gives Findings. Names of rules and readers
+are in the registries ``RULES`` and ``READERS``; nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ READERS: dict[str, str] = {
 
 def lint(paths: Iterable[str | Path], *, select: Sequence[str] = (), ignore: Sequence[str] = (),
          versions: Mapping[str, str] | None = None) -> list[Finding]:  # fmt: skip
-    """Findings on files and folders, sorted by place. ``select`` and ``ignore`` are prefixes of rule ids; ``versions``
-    fixes components (``{"kubernetes": "1.33"}``) that rules depend on. Never raises on the content of a file."""
+    """Findings on files and folders, sorted by place. Never raises on the content of a file.
+
+    ``select`` and ``ignore`` are prefixes of rule ids; ``versions`` fixes components that rules depend on
+    (``{"kubernetes": "1.33"}``).
+    """
     from trainwright.linter.engine import Options, lint_paths
 
     return lint_paths(paths, Options(select, ignore, versions or {}))

@@ -15,23 +15,35 @@ Language = Literal["yaml", "json", "shell", "python", "markdown", "none"]
 
 EXTENSIONS: dict[str, Language] = {
     ".yaml": "yaml", ".yml": "yaml", ".yaml-template": "yaml", ".yml-template": "yaml", ".json": "json",
-    ".sh": "shell", ".bash": "shell", ".sbatch": "shell", ".slurm": "shell", ".srun": "shell", ".sub": "shell",
+    ".sh": "shell", ".bash": "shell", ".sbatch": "shell", ".slurm": "shell", ".srun": "shell", ".sub":
+        "shell",
     ".py": "python", ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
 }  # fmt: skip
 _TEMPLATE_SUFFIXES = (".tmpl", ".tpl", ".template", ".j2", ".jinja", ".jinja2", ".in", ".envsubst", ".example")
 FENCES: dict[str, Language] = {
-    "yaml": "yaml", "yml": "yaml", "json": "json", "bash": "shell", "sh": "shell", "shell": "shell", "sbatch": "shell",
+    "yaml": "yaml", "yml": "yaml", "json": "json", "bash": "shell", "sh": "shell", "shell": "shell",
+        "sbatch": "shell",
     "slurm": "shell", "zsh": "shell", "python": "python", "py": "python",
 }  # fmt: skip
 
 _DEEPSPEED = {
-    "zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "zero_allow_untested_optimizer",
+    "zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size",
+    "zero_allow_untested_optimizer",
     "steps_per_print", "wall_clock_breakdown", "bf16", "fp16", "activation_checkpointing", "flops_profiler",
 }  # fmt: skip
-_ACCELERATE = {"compute_environment", "distributed_type", "machine_rank", "main_training_function", "fsdp_config", "deepspeed_config"}
+_ACCELERATE = {
+    "compute_environment",
+    "distributed_type",
+    "machine_rank",
+    "main_training_function",
+    "fsdp_config",
+    "deepspeed_config",
+}
 _TRAINING = {
-    "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate", "num_train_epochs", "model_name_or_path",
-    "output_dir", "save_steps", "lr_scheduler_type", "micro_batch_size", "base_model", "training_args", "train_args",
+    "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate", "num_train_epochs",
+        "model_name_or_path",
+    "output_dir", "save_steps", "lr_scheduler_type", "micro_batch_size", "base_model", "training_args",
+        "train_args",
 }  # fmt: skip
 _HUB = {"singleuser", "hub", "proxy", "cull"}
 _SPEC = {"objective", "method", "parallelism", "compute", "duration", "sequence_length"}
@@ -54,7 +66,9 @@ def sniff(content: str) -> Language:
     head = content[:4000]
     first = head.lstrip().split("\n", 1)[0]
     if first.startswith("#!"):
-        return "python" if "python" in first else "shell" if re.search(r"\b(ba|z|k|da)?sh\b", first) else "none"
+        if "python" in first:
+            return "python"
+        return "shell" if re.search(r"\b(ba|z|k|da)?sh\b", first) else "none"
     if re.search(r"^#SBATCH\b", head, re.MULTILINE):
         return "shell"
     if re.search(r"^(apiVersion|kind|compute_environment|distributed_type)\s*:", head, re.MULTILINE):
@@ -77,18 +91,43 @@ def role_of(node: Node) -> Role | Literal["kubernetes"]:
         return "kubernetes"
     if len(keys & _ACCELERATE) >= 2 or ({"num_processes", "num_machines"} <= keys):
         return "accelerate"
-    if "zero_optimization" in keys or "train_micro_batch_size_per_gpu" in keys or (
-        "train_batch_size" in keys and keys & (_DEEPSPEED - {"train_batch_size"})
-    ) or (keys & {"fp16", "bf16"} and node.get("fp16").type == "mapping"):
+    if (
+        "zero_optimization" in keys
+        or "train_micro_batch_size_per_gpu" in keys
+        or ("train_batch_size" in keys and keys & (_DEEPSPEED - {"train_batch_size"}))
+        or (keys & {"fp16", "bf16"} and node.get("fp16").type == "mapping")
+    ):
         return "deepspeed"
     if len(keys & _SPEC) >= 2 and "model" in keys:
         return "spec"
     if keys & _HUB and (node.get("singleuser").type == "mapping" or node.get("hub").type == "mapping"):
         return "helm-values"
-    if keys & {"nodesets", "loginsets", "slurmKey"} or "compute" in keys and node.get("compute", "nodesets").exists:
+    if keys & {"nodesets", "loginsets", "slurmKey"} or ("compute" in keys and node.get("compute", "nodesets").exists):
         return "helm-values"
     if len(keys & _TRAINING) >= 2:
         return "training"
-    if keys and all(key.startswith(("fsdp", "min_num_params", "backward_prefetch", "transformer_layer", "xla", "activation_", "limit_all", "sync_module", "cpu_ram", "use_orig", "forward_prefetch", "state_dict", "reshard", "version", "offload_params", "auto_wrap")) for key in keys):
+    if keys and all(
+        key.startswith(
+            (
+                "fsdp",
+                "min_num_params",
+                "backward_prefetch",
+                "transformer_layer",
+                "xla",
+                "activation_",
+                "limit_all",
+                "sync_module",
+                "cpu_ram",
+                "use_orig",
+                "forward_prefetch",
+                "state_dict",
+                "reshard",
+                "version",
+                "offload_params",
+                "auto_wrap",
+            )
+        )
+        for key in keys
+    ):
         return "fsdp"
     return "other"

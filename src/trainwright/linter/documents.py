@@ -1,6 +1,6 @@
 """Documents: what one text turned out to be, after reading. Rules and the view get these, never text.
 
-``KubernetesObject``, ``ConfigDocument`` (DeepSpeed, Accelerate, trainer arguments, Helm values, our specs, other YAML),
+``KubernetesObject``, ``ConfigDocument`` (DeepSpeed, Accelerate, trainer arguments, Helm values, our specs, other),
 ``ScriptDocument`` (shell, sbatch) and ``PythonDocument``. Each knows the file it stands in and, when it was embedded
 (ConfigMap entry, here-document, fenced block, userData), the name it has there and the document that holds it.
 """
@@ -138,7 +138,10 @@ class PythonDocument(Document):
         """Where an ``ast`` node stands."""
         starts = self._line_starts
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-        end_line, end_column = getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
+        end_line, end_column = (
+            getattr(node, "end_lineno", None) or line,
+            getattr(node, "end_col_offset", None) or column,
+        )
         return Span(self.text, self._offset(starts, line, column), self._offset(starts, end_line, end_column))
 
     @cached_property

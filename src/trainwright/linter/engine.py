@@ -25,7 +25,21 @@ from trainwright.linter.rules import RULES
 from trainwright.linter.text import Span, Text
 
 MAX_BYTES = 4 * 2**20
-_SKIPPED_FOLDERS = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", ".tox", "site-packages", ".terraform"})
+_SKIPPED_FOLDERS = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".venv",
+        "venv",
+        "node_modules",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".tox",
+        "site-packages",
+        ".terraform",
+    }
+)
 _SUPPRESSION = re.compile(r"trainwright:\s*ignore(-file)?(?:\[([\w\s,]*)\])?")
 
 
@@ -57,7 +71,12 @@ def load_rule(rule_id: str) -> Rule[Any]:
 def lint_files(files: Sequence[SourceFile], options: Options) -> list[Finding]:
     """Findings of all wanted rules on files that were read."""
     project = Project(files, Versions(options.versions))
-    findings = [finding for rule_id in RULES if options.wants(rule_id) for finding in _run(load_rule(rule_id), project, options)]
+    findings = [
+        finding
+        for rule_id in RULES
+        if options.wants(rule_id)
+        for finding in _run(load_rule(rule_id), project, options)
+    ]
     kept = _without_suppressed(findings, files)
     return sorted(set(kept), key=lambda f: (f.path, f.line, f.column, f.rule))
 
@@ -143,7 +162,7 @@ def _run(rule: Rule[Any], project: Project, options: Options) -> Iterator[Findin
         for subject in rule.subjects(project):
             for hit in rule.check(subject, project):
                 yield _finding(rule, hit)
-    except Exception as error:  # noqa: BLE001 - one broken rule must not hide what the others found
+    except Exception as error:
         if options.strict:
             raise
         path = project.files[0].path if project.files else "-"
@@ -178,7 +197,9 @@ def _without_suppressed(findings: list[Finding], files: Sequence[SourceFile]) ->
         by_path[file.path] = lines
     if not by_path:
         return findings
-    return [
-        f for f in findings
-        if not f.rule.startswith(tuple(by_path.get(f.path, {}).get(f.line, []) + by_path.get(f.path, {}).get(0, [])) or ("-",))
-    ]  # fmt: skip
+    return [f for f in findings if not f.rule.startswith(_suppressed(by_path.get(f.path, {}), f.line))]
+
+
+def _suppressed(lines: Mapping[int, list[str]], line: int) -> tuple[str, ...]:
+    """Prefixes of rule ids that are switched off on a line; a prefix of no rule when there are none."""
+    return (*lines.get(line, ()), *lines.get(0, ()), "-")

@@ -19,13 +19,27 @@ Scalar = str | int | float | bool | None
 Type = Literal["mapping", "sequence", "str", "int", "float", "bool", "null", "absent", "unknown"]
 
 # Values that envsubst, Jinja or a human fills in before the file is used. `$(VAR)` is not one: Kubernetes expands it.
-_FILLED_LATER = re.compile(r"\$\{?[A-Za-z_]\w*|\{\{|\{%|<[A-Za-z][\w -]*>|%\([A-Za-z_]\w*\)s|@@?[A-Z_]{3,}@@?|__[A-Z][A-Z_]+__")
+_FILLED_LATER = re.compile(
+    r"\$\{?[A-Za-z_]\w*|\{\{|\{%|<[A-Za-z][\w -]*>|%\([A-Za-z_]\w*\)s|@@?[A-Z_]{3,}@@?|__[A-Z][A-Z_]+__"
+)
 
 
 class Node:
     """One value. ``key`` is the Node of the key that leads to it, if any. Do not construct it in rules."""
 
-    __slots__ = ("_children", "_lookup", "duplicates", "end", "key", "open", "plain", "scalar", "start", "text", "type")
+    __slots__ = (
+        "_children",
+        "_lookup",
+        "duplicates",
+        "end",
+        "key",
+        "open",
+        "plain",
+        "scalar",
+        "start",
+        "text",
+        "type",
+    )
 
     def __init__(self, text: Text, start: int, end: int, type_: Type, scalar: Scalar = None, *, plain: bool = False):
         self.text = text
@@ -56,7 +70,9 @@ class Node:
 
     @property
     def mark(self) -> Span:
-        """Where a finding about this node points: a scalar itself, the key of a mapping, sequence or missing value."""
+        """Where a finding about this node points: a scalar itself, the key of a mapping, sequence or
+        missing value.
+        """
         if self.type in ("mapping", "sequence", "null", "absent") and self.key is not None:
             return self.key.span
         if self.type in ("mapping", "sequence") and self._children:
@@ -209,6 +225,7 @@ def absent_node(text: Text) -> Node:
 
 def filled_later(value: str) -> bool:
     """Whether a scalar holds a template placeholder."""
-    return PLACEHOLDER in value or ("$" in value or "{" in value or "<" in value or "_" in value or "@" in value or "%" in value) and bool(
-        _FILLED_LATER.search(value)
+    return PLACEHOLDER in value or (
+        ("$" in value or "{" in value or "<" in value or "_" in value or "@" in value or "%" in value)
+        and bool(_FILLED_LATER.search(value))
     )

@@ -1,6 +1,7 @@
 """Rule pages: Markdown beside each rule, whose fenced ``bad`` and ``good`` blocks are the rule's fixtures.
 
-Takes a rule id; gives the page's text and its examples. ``trainwright rule`` prints the page, the tests run the examples.
+Takes a rule id; gives the page's text and its examples. ``trainwright rule`` prints the page, the tests run the
+examples.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def page(rule_id: str) -> str:
 
 
 def examples(rule_id: str) -> list[Example]:
-    """The examples of a page. The info string is ``<language> bad|good [+] [name=FILE] [versions=a=1,b=2]``; "+" adds a
-    file to the example before it."""
+    """The examples of a page. The info string is ``<language> bad|good [+] [name=FILE] [versions=a=1,b=2]``; "+"
+    adds a file to the example before it."""
     found: list[Example] = []
     for match in _BLOCK.finditer(page(rule_id)):
         language, label, info, body = match.groups()
@@ -40,7 +41,7 @@ def examples(rule_id: str) -> list[Example]:
         example = found[-1] if joined else Example(label)
         name = options.get("name", f"example{len(example.texts) or ''}.{_EXTENSIONS.get(language, language)}")
         example.texts[name] = body
-        example.versions.update(pair.split("=", 1) for pair in options.get("versions", "").split(",") if pair)
+        example.versions.update(dict(p.split("=", 1) for p in options.get("versions", "").split(",") if p))
         if not joined:
             found.append(example)
     return found

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from trainwright.linter.documents import ConfigDocument, Document, KubernetesObject, PythonDocument, Role, ScriptDocument
+from trainwright.linter.documents import (
+    ConfigDocument,
+    Document,
+    KubernetesObject,
+    PythonDocument,
+    Role,
+    ScriptDocument,
+)
 from trainwright.linter.readers.yaml_reader import ReadProblem
 from trainwright.linter.text import Text
 from trainwright.linter.values import version_tuple
@@ -108,7 +115,8 @@ class Project:
 
         return list(read_jobs(self))
 
-    # -- how parts find one another --------------------------------------------------------------------------------------
+    # -- how parts find one another
+    # --------------------------------------------------------------------------------------
 
     def near(self, document: Document, others: Sequence[D]) -> list[D]:
         """Those of ``others`` that belong with ``document``: of the same file if there are any, else of its set."""
@@ -122,7 +130,9 @@ class Project:
         """Kubernetes objects of these kinds that belong with ``document``."""
         return self.near(document, self.objects(*kinds))
 
-    def find(self, document: Document, kind: str, name: str | None, namespace: str | None = None) -> KubernetesObject | None:
+    def find(
+        self, document: Document, kind: str, name: str | None, namespace: str | None = None
+    ) -> KubernetesObject | None:
         """The object that ``document`` means by kind and name; None when there is none, or more than one."""
         if name is None:
             return None
@@ -144,9 +154,7 @@ class Project:
             if document.name == name or document.name.rsplit("/", 1)[-1] == base:
                 return document
         mine = self._set_of.get(id(near), self._set_of.get(id(_outermost(near)), ""))
-        candidates = [
-            d for d in self._by_base.get(base, ()) if self._set_of.get(id(d), "") == mine and d is not near
-        ]
+        candidates = [d for d in self._by_base.get(base, ()) if self._set_of.get(id(d), "") == mine and d is not near]
         same = [d for d in candidates if d.path == near.path]
         candidates = same or candidates
         return candidates[0] if len(candidates) == 1 else None

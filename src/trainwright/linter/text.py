@@ -1,8 +1,8 @@
 """Text and Span: where every piece of an input stands, down to the outermost file.
 
-A ``Text`` is a file, or a piece of one (a heredoc, a ConfigMap entry, a fenced block, a ``sh -c`` string) that remembers
-where each of its characters came from. A ``Span`` is a range of offsets in a Text; lines and columns are computed only
-when a finding is printed. Nothing here knows YAML, shell or any rule.
+A ``Text`` is a file, or a piece of one (a heredoc, a ConfigMap entry, a fenced block, a ``sh -c`` string) that
+remembers where each of its characters came from. A ``Span`` is a range of offsets in a Text; lines and columns are
+computed only when a finding is printed. Nothing here knows YAML, shell or any rule.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from trainwright.linter.finding import Edit
 
@@ -19,10 +20,10 @@ PLACEHOLDER = "\ue000"
 
 @dataclass(eq=False)
 class Text:
-    """``content`` is what a reader parses. ``parent`` and ``offsets`` say where it came from: ``offsets`` is an int for
-    a contiguous piece of the parent, or one parent offset per character (plus one for the end) when escapes or
-    indentation were removed. ``early`` holds the offsets of ``$`` that an outer shell already expanded. ``shown`` is the
-    text before template placeholders were blanked, for quoting; it has the same length as ``content``."""
+    """``content`` is what a reader parses. ``parent`` and ``offsets`` say where it came from: ``offsets`` is an int
+    for a contiguous piece of the parent, or one parent offset per character (plus one for the end) when escapes or
+    indentation were removed. ``early`` holds the offsets of ``$`` that an outer shell already expanded. ``shown``
+    is the text before template placeholders were blanked, for quoting; it has the same length as ``content``."""
 
     path: str
     content: str = field(repr=False)
@@ -123,7 +124,7 @@ class Span:
         while text.parent is not None:
             if not isinstance(text.offsets, int):
                 mapped = [text.up(n) for n in range(start, end)]
-                if any(b != a + 1 for a, b in zip(mapped, mapped[1:], strict=False)) or not mapped:
+                if any(b != a + 1 for a, b in pairwise(mapped)) or not mapped:
                     return None
                 start, end = mapped[0], mapped[-1] + 1
             else:

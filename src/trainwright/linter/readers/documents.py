@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterator
 from trainwright.linter.detect import FENCES, language_of, role_of, sniff
 from trainwright.linter.documents import ConfigDocument, Document, KubernetesObject, PythonDocument, ScriptDocument
 from trainwright.linter.node import Node
-from trainwright.linter.readers.templates import blank_templates, has_templates
+from trainwright.linter.readers.templates import blank_templates
 from trainwright.linter.readers.yaml_reader import ReadProblem, read_yaml
 from trainwright.linter.text import Span, Text
 
 Reading = tuple[list[Document], list[ReadProblem]]
-_FENCE = re.compile(r"^([ \t]*(?:>[ \t]?)?)(`{3,}|~{3,})[ \t]*\{?\.?([\w+-]*)[^\n`]*\n(.*?)^[ \t]*(?:>[ \t]?)?\2[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^([ \t]*(?:>[ \t]?)?)(`{3,}|~{3,})[ \t]*\{?\.?([\w+-]*)[^\n`]*\n(.*?)^[ \t]*(?:>[ \t]?)?\2[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
 _MAX_PYTHON = 400_000
 
 
@@ -39,7 +42,9 @@ def read_json_documents(text: Text) -> Reading:
         json.loads(text.content)
     except (ValueError, RecursionError) as error:
         position = getattr(error, "pos", 0)
-        if not re.search(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|apiVersion)"', text.content):
+        if not re.search(
+            r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|apiVersion)"', text.content
+        ):
             return [], []
         end = text.content.find("\n", position)
         span = Span(text, position, len(text.content) if end == -1 else max(end, position + 1))
@@ -53,11 +58,10 @@ def read_json_documents(text: Text) -> Reading:
 
 def read_shell_documents(text: Text) -> Reading:
     """A shell script and the files that its here-documents write."""
-    if has_templates(text.content) and text.shown is None:
-        # ``{#…}`` and ``{%…}`` are shell parameter expansions, not Jinja.
-        if "{{" in text.content or "{% " in text.content:
-            blanked, _ = blank_templates(re.sub(r"\$\{[#%]", lambda m: "$_" + m[0][2], text.content))
-            text.shown, text.content = text.content, blanked
+    if text.shown is None and ("{{" in text.content or "{% " in text.content):
+        # ``${#…}`` is a shell parameter expansion, not a Jinja comment.
+        blanked, _ = blank_templates(re.sub(r"\$\{[#%]", lambda m: "$_" + m[0][2], text.content))
+        text.shown, text.content = text.content, blanked
     script = ScriptDocument(text, name=text.name)
     documents: list[Document] = [script]
     problems: list[ReadProblem] = []
@@ -80,7 +84,9 @@ def read_python_documents(text: Text) -> Reading:
     if len(content) > _MAX_PYTHON:
         return [], [ReadProblem("size", Span(text, 0, 1), f"more than {_MAX_PYTHON} characters of Python")]
     if re.search(r"^[ \t]*[%!]", content, re.MULTILINE):
-        content = re.sub(r"^([ \t]*)([%!].*)$", lambda m: m[1] + "#" + " " * (len(m[2]) - 1), content, flags=re.MULTILINE)
+        content = re.sub(
+            r"^([ \t]*)([%!].*)$", lambda m: m[1] + "#" + " " * (len(m[2]) - 1), content, flags=re.MULTILINE
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +101,9 @@ def read_python_documents(text: Text) -> Reading:
 
 
 def read_markdown_documents(text: Text) -> Reading:
-    """Every fenced block in a language that is read here. A block that does not parse is a fragment, not a problem."""
+    """Every fenced block in a language that is read here. A block that does not parse is a fragment, not
+    a problem.
+    """
     documents: list[Document] = []
     for match in _FENCE.finditer(text.content):
         language = FENCES.get(match[3].lower()) or ("shell" if "#SBATCH" in match[4] else None)
@@ -151,7 +159,9 @@ def _classify(node: Node, text: Text, *, templated: bool, json: bool) -> Iterato
         yield document
         yield from _embedded_in_config(document)
         return
-    if node.get("kind").string == "List" or (node.get("items").type == "sequence" and (node.get("kind").string or "").endswith("List")):
+    if node.get("kind").string == "List" or (
+        node.get("items").type == "sequence" and (node.get("kind").string or "").endswith("List")
+    ):
         for element in node.get("items").elements():
             yield from _classify(element, text, templated=templated, json=json)
         return

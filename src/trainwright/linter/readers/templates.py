@@ -1,8 +1,8 @@
 """Blank out template expressions so that a template can be read as the file it will become.
 
-Takes text with ``{{ }}``, ``{% %}`` or ``<% %>`` and gives text of the same length in which every expression is made of
-placeholder characters or, on a line of its own, is a comment; and the offsets of the lines where a template may add or
-remove content. Must not know what the text means.
+Takes text with ``{{ }}``, ``{% %}`` or ``<% %>`` and gives text of the same length in which every expression is
+made of placeholder characters or, on a line of its own, is a comment; and the offsets of the lines where a template
+may add or remove content. Must not know what the text means.
 """
 
 from __future__ import annotations

@@ -82,6 +82,14 @@ def _line_span(text: Text, index: int) -> Span:
     return Span(text, index, len(text.content) if end == -1 else max(end, min(index + 1, len(text.content))))
 
 
+def _start(event: yaml.Event) -> int:
+    return event.start_mark.index if event.start_mark else 0
+
+
+def _end(event: yaml.Event) -> int:
+    return event.end_mark.index if event.end_mark else 0
+
+
 class _Builder:
     """Turns the event stream into Nodes with an explicit stack."""
 
@@ -99,7 +107,7 @@ class _Builder:
             return self._attach(self._scalar(event), event.anchor)
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             kind: Type = "mapping" if isinstance(event, yaml.MappingStartEvent) else "sequence"
-            node = Node(self.text, event.start_mark.index, event.end_mark.index, kind)
+            node = Node(self.text, _start(event), _end(event), kind)
             problem = self._attach(node, event.anchor)
             self.stack.append((node, None))
             if len(self.stack) > MAX_DEPTH:
@@ -107,12 +115,12 @@ class _Builder:
             return problem
         if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             node, _ = self.stack.pop()
-            node.end = event.end_mark.index
+            node.end = _end(event)
             self._close(node)
         elif isinstance(event, yaml.AliasEvent):
-            target = self.anchors.get(event.anchor)
+            target = self.anchors.get(event.anchor or "")
             if target is None:
-                place = Span(self.text, event.start_mark.index, event.end_mark.index)
+                place = Span(self.text, _start(event), _end(event))
                 return ReadProblem("syntax", place, f"alias *{event.anchor} has no anchor")
             return self._attach(target, None, alias=True)
         elif isinstance(event, yaml.DocumentStartEvent):
@@ -142,7 +150,7 @@ class _Builder:
         return None
 
     def _scalar(self, event: yaml.ScalarEvent) -> Node:
-        start, end, value = event.start_mark.index, event.end_mark.index, event.value
+        start, end, value = _start(event), _end(event), event.value
         plain = event.implicit[0] and not event.style
         if filled_later(value):
             # A quoted or block string with a placeholder inside is still text of known shape for the shell reader.

@@ -22,5 +22,8 @@ class TooLarge(FileRule):
         """One hit for each limit that was met."""
         for problem in subject.problems:
             if problem.code in ("size", "depth"):
-                yield self.hit(problem.span, f"the rest of the file was not checked: {problem.what}",
-                               "split the file; an object above 1.5 MiB is refused by the API server anyway")  # fmt: skip
+                yield self.hit(
+                    problem.span,
+                    f"the rest of the file was not checked: {problem.what}",
+                    "split the file; an object above 1.5 MiB is refused by the API server anyway",
+                )

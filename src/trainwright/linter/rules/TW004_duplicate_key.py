@@ -25,5 +25,9 @@ class DuplicateKey(ProjectRule):
             if isinstance(document, KubernetesObject | ConfigDocument):
                 for node in document.node.walk():
                     for key in node.duplicates:
-                        yield self.hit(key.span, f"the key {key.raw!r} stands twice in this mapping: the earlier value is lost, or the file is refused",
-                                       "keep one of them, or make it a list")  # fmt: skip
+                        yield self.hit(
+                            key.span,
+                            f"the key {key.raw!r} stands twice in this mapping: the "
+                            f"earlier value is lost, or the file is refused",
+                            "keep one of them, or make it a list",
+                        )

@@ -18,7 +18,10 @@ class NnodesNotNodes(LaunchRule):
     category = "launch"
     summary = "the launcher expects another number of nodes than start"
     evidence = "reproduced"
-    source = "torch.distributed.run rendezvous (waits until nnodes have joined, then gives up after 600 s); kubeflow/trainer#1713"
+    source = (
+        "torch.distributed.run rendezvous (waits until nnodes have joined, then gives up after 600 "
+        "s); kubeflow/trainer#1713"
+    )
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
         """Compare the two when both are known."""
@@ -27,11 +30,26 @@ class NnodesNotNodes(LaunchRule):
             return
         option = "--num_machines" if subject.tool == "accelerate" else "--nnodes"
         if isinstance(told, Known) and told.value > nodes:
-            yield self.hit(told, f"{told.value} nodes are waited for but {nodes} start{'s' if nodes == 1 else ''}: the rendezvous never completes, while the accelerators are held",
-                           f"{option} {nodes}, or start {told.value} nodes")  # fmt: skip
-        elif isinstance(told, Known) and told.value < nodes and (subject.group is not None or subject.srun is not None):
-            yield self.hit(told, f"{nodes} nodes start but the launcher is told {told.value}: the others wait in vain or train apart from each other",
-                           f"{option} {nodes}")  # fmt: skip
+            yield self.hit(
+                told,
+                f"{told.value} nodes are waited for but {nodes} "
+                f"start{'s' if nodes == 1 else ''}: the rendezvous never completes, while the accelerators "
+                f"are held",
+                f"{option} {nodes}, or start {told.value} nodes",
+            )
+        elif (
+            isinstance(told, Known) and told.value < nodes and (subject.group is not None or subject.srun is not None)
+        ):
+            yield self.hit(
+                told,
+                f"{nodes} nodes start but the launcher is told {told.value}: the others "
+                f"wait in vain or train apart from each other",
+                f"{option} {nodes}",
+            )
         elif isinstance(told, Absent) and nodes > 1 and subject.tool == "torchrun":
-            yield self.hit(told, f"{nodes} nodes start torchrun without --nnodes (default 1): each trains alone, with its own full copy of the job",
-                           f"--nnodes={nodes} with --rdzv_backend=c10d --rdzv_endpoint=<first node>:29500")  # fmt: skip
+            yield self.hit(
+                told,
+                f"{nodes} nodes start torchrun without --nnodes (default 1): each trains "
+                f"alone, with its own full copy of the job",
+                f"--nnodes={nodes} with --rdzv_backend=c10d --rdzv_endpoint=<first node>:29500",
+            )

@@ -31,5 +31,10 @@ class NodeRankExpandedEarly(LaunchRule):
                 continue
             for reference in flag.value.references:
                 if reference.name in _PER_TASK and reference.shell == "batch":
-                    yield self.hit(flag, f"the batch shell replaces ${reference.name} before srun starts the tasks, so every node gets --{name} 0 and the rendezvous never completes",
-                                   f"srun bash -c '… --{name}=${reference.name} …' in single quotes, or \\${reference.name} inside double quotes")  # fmt: skip
+                    yield self.hit(
+                        flag,
+                        f"the batch shell replaces ${reference.name} before srun starts "
+                        f"the tasks, so every node gets --{name} 0 and the rendezvous never completes",
+                        f"srun bash -c '… --{name}=${reference.name} …' in single quotes, or "
+                        f"\\${reference.name} inside double quotes",
+                    )

@@ -24,5 +24,9 @@ class DirectiveAfterCommand(ScriptRule):
         late, first = subject.directives.late, subject.directives.first_command
         if late and first is not None:
             names = ", ".join(dict.fromkeys("--" + name.replace("_", "-") for name in late[:4]))
-            yield self.hit(subject.directives.late_place or subject, f"Slurm stops reading directives at the command on line {first.line} ({first.quoted}), so {names} has no effect",
-                           "move every #SBATCH line directly below the shebang")  # fmt: skip
+            yield self.hit(
+                subject.directives.late_place or subject,
+                f"Slurm stops reading directives at "
+                f"the command on line {first.line} ({first.quoted}), so {names} has no effect",
+                "move every #SBATCH line directly below the shebang",
+            )

@@ -26,11 +26,25 @@ class MoreProcessesThanAccelerators(LaunchRule):
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
         """Processes per node against accelerators per node."""
         processes, held = subject.processes_per_node, subject.accelerators_per_node.known
-        if not isinstance(processes, Known) or not held or subject.tool == "mpirun" or subject.job.frontend in ("RayJob", "RayCluster"):
+        if (
+            not isinstance(processes, Known)
+            or not held
+            or subject.tool == "mpirun"
+            or subject.job.frontend in ("RayJob", "RayCluster")
+        ):
             return
         resource = subject.job.accelerator or ""
-        most = held * _MOST_CORES_PER_DEVICE if resource in ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice") else held
+        most = (
+            held * _MOST_CORES_PER_DEVICE
+            if resource in ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice")
+            else held
+        )
         if processes.value > most and "mig" not in resource:
             name = "GPUs" if "gpu" in resource else resource
-            yield self.hit(processes, f"{processes.value} processes start on a node that gets {held} {name}: those above find no device (invalid device ordinal) or share one (duplicate GPU detected)",
-                           f"start {most} processes per node, or ask for {processes.value} {name}")  # fmt: skip
+            yield self.hit(
+                processes,
+                f"{processes.value} processes start on a node that gets {held} "
+                f"{name}: those above find no device (invalid device ordinal) or share one (duplicate GPU "
+                f"detected)",
+                f"start {most} processes per node, or ask for {processes.value} {name}",
+            )

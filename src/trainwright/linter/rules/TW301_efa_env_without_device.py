@@ -18,7 +18,10 @@ class EfaEnvWithoutDevice(PodRule):
     category = "network"
     summary = "FI_PROVIDER=efa in a container that asks for no EFA device"
     evidence = "verified"
-    source = "the EFA device plugin mounts /dev/infiniband only into containers that request vpc.amazonaws.com/efa; awslabs/ai-on-sagemaker-hyperpod#134"
+    source = (
+        "the EFA device plugin mounts /dev/infiniband only into containers that request "
+        "vpc.amazonaws.com/efa; awslabs/ai-on-sagemaker-hyperpod#134"
+    )
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
         """Accelerated containers with the variable and without the resource."""
@@ -28,7 +31,16 @@ class EfaEnvWithoutDevice(PodRule):
             variable = container.env.get("FI_PROVIDER")
             if variable is None or variable.value.known != "efa" or not isinstance(container.request(EFA), Absent):
                 continue
-            if subject.group.spec.get("containers").open or container.node.get("resources").open or container.node.get("securityContext", "privileged").boolean:
+            if (
+                subject.group.spec.get("containers").open
+                or container.node.get("resources").open
+                or container.node.get("securityContext", "privileged").boolean
+            ):
                 continue
-            yield self.hit(variable, "libfabric is told to use EFA, but the container requests no vpc.amazonaws.com/efa, so it sees no EFA device: libfabric finds no provider, or NCCL falls back to TCP",
-                           "vpc.amazonaws.com/efa in requests and limits: as many as the instance type has")  # fmt: skip
+            yield self.hit(
+                variable,
+                "libfabric is told to use EFA, but the container requests no "
+                "vpc.amazonaws.com/efa, so it sees no EFA device: libfabric finds no provider, or NCCL "
+                "falls back to TCP",
+                "vpc.amazonaws.com/efa in requests and limits: as many as the instance type has",
+            )

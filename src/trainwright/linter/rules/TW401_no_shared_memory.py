@@ -29,7 +29,11 @@ class NoSharedMemory(LaunchRule):
         # KubeRay mounts a memory-backed /dev/shm itself; an MPI launcher runs no rank.
         if container is None or group is None or group.role == "launcher" or subject.job.frontend.startswith("Ray"):
             return
-        if container.accelerator is None or (subject.processes_per_node.known or 0) < 2 or container.mount_of("/dev/shm"):
+        if (
+            container.accelerator is None
+            or (subject.processes_per_node.known or 0) < 2
+            or container.mount_of("/dev/shm")
+        ):
             return
         mounts = container.node.get("volumeMounts")
         if mounts.unknown or mounts.open or container.node.open or group.spec.get("hostIPC").boolean:
@@ -37,8 +41,14 @@ class NoSharedMemory(LaunchRule):
         workers = subject.arguments.number(*_WORKER_FLAGS).known or 0
         through_memory = any(known.value.startswith(_NO_PEER_LINK) for known in group.instance_types)
         severe = workers > 0 and through_memory
-        why = "/dev/shm keeps the container runtime's default of 64 MiB: DataLoader workers that pass batches through it die with a bus error"
+        why = (
+            "/dev/shm keeps the container runtime's default of 64 MiB: DataLoader workers that pass "
+            "batches through it die with a bus error"
+        )
         if through_memory:
-            why += ", and NCCL, which has no NVLink here and copies between GPUs through it, fails with \"no space left on device\""
-        yield self.hit(container, why, "mount an emptyDir with medium: Memory (16-32Gi, inside the memory limit) on /dev/shm",
-                       "error" if severe else "warning")  # fmt: skip
+            why += (
+                ", and NCCL, which has no NVLink here and copies between GPUs through it, fails with "
+                '"no space left on device"'
+            )
+        instead = "mount an emptyDir with medium: Memory (16-32Gi, inside the memory limit) on /dev/shm"
+        yield self.hit(container, why, instead, "error" if severe else "warning")

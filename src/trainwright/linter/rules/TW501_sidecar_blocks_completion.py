@@ -27,5 +27,10 @@ class SidecarBlocksCompletion(PodRule):
             if container.accelerator is not None or container.script is None:
                 continue
             if any("loop" in command.context and command.name == "sleep" for command in container.script.commands):
-                yield self.hit(container, f"{container.name!r} loops for ever, so the pod never completes after training ends: the job stays active and the node's accelerators stay held",
-                               "make it a native sidecar: move it to initContainers with restartPolicy: Always (Kubernetes 1.29)")  # fmt: skip
+                yield self.hit(
+                    container,
+                    f"{container.name!r} loops for ever, so the pod never completes "
+                    f"after training ends: the job stays active and the node's accelerators stay held",
+                    "make it a native sidecar: move it to initContainers with restartPolicy: "
+                    "Always (Kubernetes 1.29)",
+                )

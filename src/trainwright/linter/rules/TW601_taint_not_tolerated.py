@@ -32,8 +32,11 @@ class TaintNotTolerated(PodRule):
         if not all(missing):
             return
         first = next(text for text in missing if text)
-        yield self.hit(group.spec.get("tolerations"), f"the pods do not tolerate {first}, and every NodePool here has such a taint: they stay Pending",
-                       f"tolerations: [{{key: {first.split('=')[0].split(':')[0]}, operator: Exists, effect: NoSchedule}}]")  # fmt: skip
+        yield self.hit(
+            group.spec.get("tolerations"),
+            f"the pods do not tolerate {first}, and every NodePool here has such a taint: they stay Pending",
+            f"tolerations: [{{key: {first.split('=')[0].split(':')[0]}, operator: Exists, effect: NoSchedule}}]",
+        )
 
     def _repelled(self, pool: KubernetesObject, group: PodGroup) -> str:
         """The first taint of a pool that the pods do not tolerate, as "key=value:effect"; "" when there is none."""

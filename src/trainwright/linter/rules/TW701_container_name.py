@@ -9,7 +9,13 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, JobRule
 from trainwright.linter.view.job import TrainingJob
 
-_NAMES = {"PyTorchJob": "pytorch", "TFJob": "tensorflow", "XGBoostJob": "xgboost", "PaddleJob": "paddle", "JAXJob": "jax"}
+_NAMES = {
+    "PyTorchJob": "pytorch",
+    "TFJob": "tensorflow",
+    "XGBoostJob": "xgboost",
+    "PaddleJob": "paddle",
+    "JAXJob": "jax",
+}
 
 
 class ContainerName(JobRule):
@@ -28,7 +34,16 @@ class ContainerName(JobRule):
         wanted = _NAMES[subject.frontend]
         for group in subject.groups:
             names = [container.node.get("name") for container in group.main_containers]
-            if not names or any(name.unknown or name.string == wanted for name in names) or group.spec.get("containers").open:
+            if (
+                not names
+                or any(name.unknown or name.string == wanted for name in names)
+                or group.spec.get("containers").open
+            ):
                 continue
-            yield self.hit(names[0], f"the operator looks for a container named {wanted!r} in every replica of a {subject.frontend}; without one the job is refused",
-                           f"name: {wanted}", fix=[names[0].span.edit(wanted)] if len(names) == 1 and names[0].plain else ())  # fmt: skip
+            yield self.hit(
+                names[0],
+                f"the operator looks for a container named {wanted!r} in every "
+                f"replica of a {subject.frontend}; without one the job is refused",
+                f"name: {wanted}",
+                fix=[names[0].span.edit(wanted)] if len(names) == 1 and names[0].plain else (),
+            )

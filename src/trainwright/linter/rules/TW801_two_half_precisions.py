@@ -26,5 +26,8 @@ class TwoHalfPrecisions(ConfigRule):
         bf16 = subject.get("bf16", "enabled") if subject.get("bf16").exists else subject.get("bfloat16", "enabled")
         if fp16.boolean and bf16.boolean:
             later = max(fp16, bf16, key=lambda node: node.start)
-            yield self.hit(later, "fp16 and bf16 are both enabled: DeepSpeed stops at start with an assertion",
-                           "enable one: bf16 on Ampere and newer, fp16 on V100 and T4")  # fmt: skip
+            yield self.hit(
+                later,
+                "fp16 and bf16 are both enabled: DeepSpeed stops at start with an assertion",
+                "enable one: bf16 on Ampere and newer, fp16 on V100 and T4",
+            )

@@ -32,9 +32,17 @@ class BatchArithmetic(LaunchRule):
         if world is None or any((subject.arguments.number(name).known or 1) != 1 for name in _PARALLEL):
             return
         total = found.get("train_batch_size")
-        micro, steps = found.get("train_micro_batch_size_per_gpu").integer, found.get("gradient_accumulation_steps").integer
+        micro, steps = (
+            found.get("train_micro_batch_size_per_gpu").integer,
+            found.get("gradient_accumulation_steps").integer,
+        )
         if total.integer is None or micro is None or steps is None or total.integer == micro * steps * world:
             return
         product = micro * steps * world
-        yield self.hit(total, f"train_batch_size is {total.integer}, but {micro} per GPU × {steps} accumulation steps × {world} processes is {product}: DeepSpeed stops at start with an assertion",
-                       f"train_batch_size {product}, or leave one of the three out and let DeepSpeed compute it")  # fmt: skip
+        yield self.hit(
+            total,
+            f"train_batch_size is {total.integer}, but {micro} per GPU × {steps} "
+            f"accumulation steps × {world} processes is {product}: DeepSpeed stops at start with an "
+            f"assertion",
+            f"train_batch_size {product}, or leave one of the three out and let DeepSpeed compute it",
+        )

@@ -17,12 +17,21 @@ class FsdpLoadWithoutSync(ConfigRule):
     category = "frameworks"
     summary = "FSDP loads on rank 0 only but does not synchronise module states"
     evidence = "verified"
-    source = "accelerate/utils/dataclasses.py, FullyShardedDataParallelPlugin (1.14): cpu_ram_efficient_loading needs sync_module_states"
+    source = (
+        "accelerate/utils/dataclasses.py, FullyShardedDataParallelPlugin (1.14): "
+        "cpu_ram_efficient_loading needs sync_module_states"
+    )
     roles = ("accelerate",)
 
     def check(self, subject: ConfigDocument, project: Project) -> Iterator[Hit]:
         """Both settings in ``fsdp_config``."""
         sync = subject.get("fsdp_config", "fsdp_sync_module_states")
         if subject.get("fsdp_config", "fsdp_cpu_ram_efficient_loading").boolean and sync.boolean is False:
-            yield self.hit(sync, "fsdp_cpu_ram_efficient_loading loads the weights on rank 0 only; without synchronising, the other ranks train on uninitialised weights (Accelerate refuses to start)",
-                           "fsdp_sync_module_states: true", fix=[sync.span.edit("true")])  # fmt: skip
+            yield self.hit(
+                sync,
+                "fsdp_cpu_ram_efficient_loading loads the weights on rank 0 only; "
+                "without synchronising, the other ranks train on uninitialised weights (Accelerate "
+                "refuses to start)",
+                "fsdp_sync_module_states: true",
+                fix=[sync.span.edit("true")],
+            )

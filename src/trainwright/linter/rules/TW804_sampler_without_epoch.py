@@ -24,8 +24,18 @@ class SamplerWithoutEpoch(PythonRule):
         """Files that create a shuffling sampler and never call ``set_epoch``."""
         if any(calls_of(subject, ".set_epoch", ".set_epoch_state")):
             return
-        for call in calls_of(subject, "torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler", ".DistributedSampler", "DistributedSampler"):
+        for call in calls_of(
+            subject,
+            "torch.utils.data.distributed.DistributedSampler",
+            "torch.utils.data.DistributedSampler",
+            ".DistributedSampler",
+            "DistributedSampler",
+        ):
             if literal(call.argument(3, "shuffle")) is False or call.has_star():
                 continue
-            yield self.hit(call.span, "nothing in this file calls set_epoch, so the sampler shuffles with the same seed in every epoch: all epochs see one order",
-                           "sampler.set_epoch(epoch) at the start of every epoch")  # fmt: skip
+            yield self.hit(
+                call.span,
+                "nothing in this file calls set_epoch, so the sampler shuffles with "
+                "the same seed in every epoch: all epochs see one order",
+                "sampler.set_epoch(epoch) at the start of every epoch",
+            )

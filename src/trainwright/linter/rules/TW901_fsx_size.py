@@ -9,7 +9,6 @@ from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 
-
 _FSX = "fsx.csi.aws.com"
 
 
@@ -36,5 +35,9 @@ class FsxSize(ObjectRule):
         gib = wanted / 2**30
         if gib > 1200 and gib % 2400:
             larger = int(-(-gib // 2400) * 2400)
-            yield self.hit(size, f"FSx for Lustre has no file system of {size.raw}: the driver makes one of {larger} GiB, and that is what is paid",
-                           f"storage: {larger}Gi, or 1200Gi")  # fmt: skip
+            yield self.hit(
+                size,
+                f"FSx for Lustre has no file system of {size.raw}: the driver makes one "
+                f"of {larger} GiB, and that is what is paid",
+                f"storage: {larger}Gi, or 1200Gi",
+            )

@@ -1,7 +1,7 @@
 """From a command to the chain of programs that start one another: srun → bash -c → torchrun → train.py.
 
-Takes a Command, gives Launches: one per innermost program, since a ``bash -c`` string can hold several. Each step of a
-chain is an Invocation with parsed options. Must not know Kubernetes or what the numbers should be.
+Takes a Command, gives Launches: one per innermost program, since a ``bash -c`` string can hold several. Each step
+of a chain is an Invocation with parsed options. Must not know Kubernetes or what the numbers should be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun"})
 _WRAPPERS: dict[str, int] = {
     "exec": 0, "nohup": 0, "time": 0, "command": 0, "sudo": 0, "nice": 0, "stdbuf": 0, "setsid": 0, "tini": 0,
-    "dumb-init": 0, "catchsegv": 0, "xvfb-run": 0, "timeout": 1, "numactl": 0, "taskset": 1, "nsys": 1, "ncu": 0,
+    "dumb-init": 0, "catchsegv": 0, "xvfb-run": 0, "timeout": 1, "numactl": 0, "taskset": 1, "nsys": 1,
+        "ncu": 0,
     "neuron_parallel_compile": 0, "uv": 1, "poetry": 1, "pipenv": 1, "conda": 1, "micromamba": 1, "chrt": 1,
     "singularity": 2, "apptainer": 2, "enroot": 2, "env": 0, "if": 0, "then": 0, "do": 0, "watch": 0,
 }  # fmt: skip
@@ -88,7 +89,11 @@ class Launch:
     @property
     def is_python(self) -> bool:
         """Whether the innermost program is Python code."""
-        return self.script.endswith(".py") or self.program.module or self.of("torchrun", "accelerate", "deepspeed") is not None
+        return (
+            self.script.endswith(".py")
+            or self.program.module
+            or self.of("torchrun", "accelerate", "deepspeed") is not None
+        )
 
     def environment(self, name: str) -> Variable | None:
         """The variable as the program sees it in its environment: exported, set before the command or by ``env`` or
@@ -148,7 +153,12 @@ def _follow(command: Command, words: tuple[Word, ...], chain: tuple[Invocation, 
                 operands = rest[taken:]
                 program = target if target is not None else (operands[0] if operands else head)
                 own, others = program_flags(operands if target is not None else operands[1:], program.span)
-                yield Launch((*chain, step, Invocation("program", program, own, others, target is not None)), command, outer, variables)
+                yield Launch(
+                    (*chain, step, Invocation("program", program, own, others, target is not None)),
+                    command,
+                    outer,
+                    variables,
+                )
                 return
         if tool == "accelerate":
             if rest and rest[0].known == "launch":
@@ -164,7 +174,12 @@ def _follow(command: Command, words: tuple[Word, ...], chain: tuple[Invocation, 
             if tool in ("torchrun", "accelerate", "deepspeed"):
                 if words:
                     own, others = program_flags(words[1:], words[0].span)
-                    yield Launch((*chain, Invocation("program", words[0], own, others, flags.has("module"))), command, outer, variables)
+                    yield Launch(
+                        (*chain, Invocation("program", words[0], own, others, flags.has("module"))),
+                        command,
+                        outer,
+                        variables,
+                    )
                 else:
                     yield Launch(chain, command, outer, variables)
                 return
@@ -178,7 +193,11 @@ def _follow(command: Command, words: tuple[Word, ...], chain: tuple[Invocation, 
             text, passed = found
             yield from _nested(text, command, (*chain, step), outer, variables, resolve, depth, passed)
             return
-        script = resolve(head.known) if resolve and head.known and head.known.endswith((".sh", ".bash", ".sbatch", ".slurm")) else None
+        script = (
+            resolve(head.known)
+            if resolve and head.known and head.known.endswith((".sh", ".bash", ".sbatch", ".slurm"))
+            else None
+        )
         if script is not None and depth < _MAX_DEPTH:
             step = Invocation("shell", head, Flags(place=place))
             yield from _nested(script, command, (*chain, step), outer, variables, resolve, depth, rest)
@@ -198,7 +217,9 @@ def _nested(text: Text, command: Command, chain: tuple[Invocation, ...], outer: 
     spread = any(step.tool in ("srun", "mpirun") for step in chain)
     shell = "task" if spread and command.shell != "pod" else command.shell
     seen = {name: v for name, v in variables.items() if v.exported or v.origin not in ("script", "loop", "argument")}
-    seen.update({str(n + 1): Variable(str(n + 1), (word,), origin="argument") for n, word in enumerate(arguments[:9])})
+    seen.update(
+        {str(n + 1): Variable(str(n + 1), (word,), origin="argument") for n, word in enumerate(arguments[:9])}
+    )
     if arguments:
         seen["@"] = Variable("@", arguments, origin="argument", array=True)
     script = walk_script(text, seen, shell, outer=command.variables)
@@ -207,7 +228,9 @@ def _nested(text: Text, command: Command, chain: tuple[Invocation, ...], outer: 
             yield from _follow(inner, inner.words, chain, (*outer, command), inner.variables, resolve, depth + 1)
 
 
-def _shell_text(words: tuple[Word, ...], command: Command, resolve: Resolve | None) -> tuple[Text, tuple[Word, ...]] | None:
+def _shell_text(
+    words: tuple[Word, ...], command: Command, resolve: Resolve | None
+) -> tuple[Text, tuple[Word, ...]] | None:
     """What ``bash …`` runs: the string behind -c, the file it names or its here-document."""
     for number, word in enumerate(words):
         text = word.expanded
@@ -231,7 +254,9 @@ def _until_module(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words
 
 
-def _env(words: tuple[Word, ...], variables: Mapping[str, Variable]) -> tuple[tuple[Word, ...], Mapping[str, Variable]]:
+def _env(
+    words: tuple[Word, ...], variables: Mapping[str, Variable]
+) -> tuple[tuple[Word, ...], Mapping[str, Variable]]:
     """``env A=1 B=2 program``: the program's words and environment."""
     added: dict[str, Variable] = {}
     for number, word in enumerate(words):
@@ -265,7 +290,11 @@ def _wrapper(name: str, head: Word, words: tuple[Word, ...]) -> tuple[Flags, int
         if text.startswith("-") and text != "--":
             own.append(words[at])
             at += 2 if text in _SAFE_VALUE and "=" not in text else 1
-            if name in _CONTAINERS and "=" not in text and text in ("--bind", "-B", "--env", "--pwd", "--overlay", "-H", "--mount"):
+            if (
+                name in _CONTAINERS
+                and "=" not in text
+                and text in ("--bind", "-B", "--env", "--pwd", "--overlay", "-H", "--mount")
+            ):
                 own.append(words[at] if at < len(words) else head)
                 at += 1
         elif text == "--" or (operands and at < len(words)):

@@ -29,7 +29,11 @@ class Flag:
     @property
     def span(self) -> Span:
         """From the option's name to the end of its value, when both stand in the same text."""
-        if self.value is None or self.value.span.text is not self.word.span.text or self.value.span.end < self.word.span.start:
+        if (
+            self.value is None
+            or self.value.span.text is not self.word.span.text
+            or self.value.span.end < self.word.span.start
+        ):
             return self.word.span
         return Span(self.word.span.text, self.word.span.start, max(self.value.span.end, self.word.span.end))
 
@@ -198,4 +202,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-

@@ -1,7 +1,7 @@
 """The ``#SBATCH`` lines of a script, read as Slurm reads them.
 
-Slurm stops at the first line that is neither blank nor a comment: directives below it are ``late`` and have no effect.
-Takes a Text, gives Directives with one Flag per option.
+Slurm stops at the first line that is neither blank nor a comment: directives below it are ``late`` and have no
+effect. Takes a Text, gives Directives with one Flag per option.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _TOKEN = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 @dataclass(frozen=True)
 class Directives:
-    """``flags`` in effect (the last of a repeated option wins), names of ``late`` options that Slurm never sees, the first command
-    line that ended the reading, and ``place``: the line where a missing directive would go."""
+    """``flags`` in effect (the last of a repeated option wins), names of ``late`` options that Slurm never sees,
+    the first command line that ended the reading, and ``place``: the line where a missing directive would go."""
 
     flags: Flags = field(default_factory=Flags)
     late: tuple[str, ...] = ()

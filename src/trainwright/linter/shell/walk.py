@@ -73,7 +73,8 @@ class _Walker:
             self.chars = list(accumulate((byte & 0xC0 != 0x80 for byte in self.encoded), initial=-1))[1:]
             self.chars.append(len(text.content))
 
-    # -- places --------------------------------------------------------------------------------------------------------
+    # -- places
+    # --------------------------------------------------------------------------------------------------------
 
     def at(self, byte: int) -> int:
         return byte if self.chars is None else self.chars[min(byte, len(self.chars) - 1)]
@@ -84,7 +85,8 @@ class _Walker:
     def raw(self, node: Any) -> str:
         return self.text.content[self.at(node.start_byte) : self.at(node.end_byte)]
 
-    # -- statements ----------------------------------------------------------------------------------------------------
+    # -- statements
+    # ----------------------------------------------------------------------------------------------------
 
     def block(self, node: Any, context: frozenset[str], depth: int) -> None:
         """Follow the statements below a node, in order."""
@@ -137,14 +139,22 @@ class _Walker:
             self.call(name, command, context, depth)
             return None
         if name in ("read", "mapfile", "readarray"):
-            self.set({w.expanded: Variable(w.expanded, sure=False, place=w.span) for w in words[1:] if w.expanded.isidentifier()})
+            self.set(
+                {
+                    w.expanded: Variable(w.expanded, sure=False, place=w.span)
+                    for w in words[1:]
+                    if w.expanded.isidentifier()
+                }
+            )
         self.script.commands.append(command)
         return command
 
     def call(self, name: str, command: Command, context: frozenset[str], depth: int) -> None:
         """Follow a function's body with its arguments."""
         saved = {key: self.variables.get(key) for key in (*map(str, range(10)), "@", "*")}
-        arguments = {str(n + 1): Variable(str(n + 1), (w,), origin="argument") for n, w in enumerate(command.arguments[:9])}
+        arguments = {
+            str(n + 1): Variable(str(n + 1), (w,), origin="argument") for n, w in enumerate(command.arguments[:9])
+        }
         every = Variable("@", command.arguments, origin="argument", array=True)
         self.set({**arguments, **command.assigned, "@": every, "*": every})
         self.calls.append(name)
@@ -186,24 +196,36 @@ class _Walker:
         if append:
             if before is None or not before.sure:
                 return Variable(name, (word,), keep_export, sure=False, place=place)
-            return Variable(name, (*before.words, word), keep_export, text=before.expanded + word.expanded, place=place)
+            return Variable(
+                name, (*before.words, word), keep_export, text=before.expanded + word.expanded, place=place
+            )
         return Variable(name, (word,), keep_export, place=place)
 
-    # -- words ---------------------------------------------------------------------------------------------------------
+    # -- words
+    # ---------------------------------------------------------------------------------------------------------
 
     def words(self, node: Any, depth: int) -> list[Word]:
         """A word node as the words it becomes: an array or an unquoted string variable can become several."""
         inner = node
-        if node.type == "string" and node.named_child_count == 1 and node.end_byte - node.start_byte == node.named_child(0).end_byte - node.named_child(0).start_byte + 2:
+        if (
+            node.type == "string"
+            and node.named_child_count == 1
+            and node.end_byte - node.start_byte == node.named_child(0).end_byte - node.named_child(0).start_byte + 2
+        ):
             inner = node.named_child(0)
         if inner.type in ("expansion", "simple_expansion"):
             variable = self.variables.get(self.reference_name(inner)[0])
             raw = self.raw(inner)
-            whole = variable is not None and (inner.type == "simple_expansion" or ":" not in raw and "#" not in raw)
+            whole = variable is not None and (inner.type == "simple_expansion" or (":" not in raw and "#" not in raw))
             if variable and variable.sure and whole:
                 if variable.array and ("[@]" in raw or "[*]" in raw or raw in ("$@", "$*", "${@}", "${*}")):
                     return list(variable.words)
-                if inner is node and not variable.array and len(variable.words) == 1 and " " in variable.expanded.strip():
+                if (
+                    inner is node
+                    and not variable.array
+                    and len(variable.words) == 1
+                    and " " in variable.expanded.strip()
+                ):
                     return _split(variable.words[0])
         return [self.word(node, depth)]
 

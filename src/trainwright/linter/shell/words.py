@@ -60,7 +60,9 @@ class Word:
 
     def after(self, prefix: str) -> Word:
         """The rest of the word behind a prefix that is written literally ("--nnodes=")."""
-        return replace(self, span=self.span.part(len(prefix), len(self.written)), expanded=self.expanded[len(prefix) :])
+        return replace(
+            self, span=self.span.part(len(prefix), len(self.written)), expanded=self.expanded[len(prefix) :]
+        )
 
     def origins(self) -> Iterator[Word]:
         """This word and, through variables, every word that its value is made of, nearest first."""

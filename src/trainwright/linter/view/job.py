@@ -1,7 +1,7 @@
 """The training job, whatever it was written in: who starts how many processes where, with which environment.
 
-``TrainingJob`` and ``JobLaunch`` are what rules on launches, resources, networks, checkpoints and lifecycles read. They
-are made by one reader per front-end (kubernetes.py, script.py). Nothing here knows YAML paths of a kind.
+``TrainingJob`` and ``JobLaunch`` are what rules on launches, resources, networks, checkpoints and lifecycles read.
+They are made by one reader per front-end (kubernetes.py, script.py). Nothing here knows YAML paths of a kind.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from trainwright.linter.values import Absent, Known, Unknown, Value, integer
 from trainwright.linter.view.pods import NEURON_RESOURCES, Container, PodGroup
 from trainwright.linter.view.slurm import Allocation
 
+_NOWHERE = Span(Text("", ""), 0, 0)
 CHECKPOINT_FLAGS = (
-    "output_dir", "ckpt_dir", "checkpoint_dir", "checkpoints_dir", "checkpoint_path", "save_dir", "save", "ckpt_path",
-    "checkpoint_folder", "save_folder", "storage_path", "checkpoint", "save_path", "default_root_dir", "checkpoint.folder",
+    "output_dir", "ckpt_dir", "checkpoint_dir", "checkpoints_dir", "checkpoint_path", "save_dir", "save",
+        "ckpt_path",
+    "checkpoint_folder", "save_folder", "storage_path", "checkpoint", "save_path", "default_root_dir",
+    "checkpoint.folder",
     "trainer.default_root_dir", "resume_dir", "model_dir",
 )  # fmt: skip
 
@@ -77,7 +80,8 @@ class JobLaunch:
         """A variable in the program's environment, whoever set it."""
         return self.launch.environment(name)
 
-    # -- how many copies are started, and where ----------------------------------------------------------------------------
+    # -- how many copies are started, and where
+    # ----------------------------------------------------------------------------
 
     @cached_property
     def nodes(self) -> Value[int]:
@@ -121,7 +125,8 @@ class JobLaunch:
             return Unknown(total.span)
         return self.job.slurm.tasks_per_node if self.job.slurm is not None else Unknown(step.name.span)
 
-    # -- what the launcher is told --------------------------------------------------------------------------------------------
+    # -- what the launcher is told
+    # --------------------------------------------------------------------------------------------
 
     def setting(self, *names: str) -> Value[str]:
         """A launcher setting: its option, else ``PET_*`` (torchrun), else the Accelerate config file it names."""
@@ -217,7 +222,8 @@ class JobLaunch:
                 return variable.words[0]
         return None
 
-    # -- accelerators ------------------------------------------------------------------------------------------------------------
+    # -- accelerators
+    # ------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def accelerators_per_node(self) -> Value[int]:
@@ -245,7 +251,9 @@ class JobLaunch:
 
 @dataclass(eq=False)
 class TrainingJob:
-    """One job. ``frontend`` is the kind ("PyTorchJob", "Job.batch.volcano.sh" as "VolcanoJob"), "sbatch" or "shell"."""
+    """One job. ``frontend`` is the kind ("PyTorchJob", "Job.batch.volcano.sh" as "VolcanoJob"), "sbatch"
+    or "shell".
+    """
 
     frontend: str
     document: Document
@@ -287,9 +295,10 @@ class TrainingJob:
     def training_launches(self) -> list[JobLaunch]:
         """Those of ``launches`` that start training: a launcher, or Python code on accelerators."""
         return [
-            launch for launch in self.launches
-            if launch.tool or (launch.launch.is_python and launch.launch.of("python") and self.accelerator is not None)
-        ]  # fmt: skip
+            launch
+            for launch in self.launches
+            if launch.tool or (launch.launch.is_python and launch.launch.of("python") and self.accelerated)
+        ]
 
     @cached_property
     def workers(self) -> list[PodGroup]:
@@ -353,10 +362,13 @@ class TrainingJob:
 
 
 BOOKKEEPING = frozenset({
-    "echo", "mkdir", "cd", "export", "set", "source", ".", "module", "printf", "sleep", "date", "hostname", "nvidia-smi", "cat",
-    "ls", "true", "false", "wait", "trap", "rm", "cp", "mv", "chmod", "ulimit", "conda", "test", "[", "exit", "unset", "eval",
-    "pwd", "env", "which", "return", "shift", "read", "tee", "head", "tail", "awk", "sed", "grep", "cut", "sort", "uniq", "wc",
-    "scontrol", "tr", "touch", "ln", "local", "declare", "kill", "umask", "pip", "pip3", "apt-get", "apt", "yum", "dnf", "curl",
+    "echo", "mkdir", "cd", "export", "set", "source", ".", "module", "printf", "sleep", "date", "hostname",
+        "nvidia-smi", "cat",
+    "ls", "true", "false", "wait", "trap", "rm", "cp", "mv", "chmod", "ulimit", "conda", "test", "[", "exit",
+        "unset", "eval",
+    "pwd", "env", "which", "return", "shift", "read", "tee", "head", "tail", "awk", "sed", "grep", "cut",
+        "sort", "uniq", "wc",
+    "scontrol", "tr", "touch", "ln", "local", "declare", "kill", "umask", "pip", "pip3", "apt-get", "apt",
+        "yum", "dnf", "curl",
     "wget", "git", "aws", "",
 })  # fmt: skip
-_NOWHERE = Span(Text("", ""), 0, 0)

@@ -42,8 +42,9 @@ def read_object(found: KubernetesObject, project: Project) -> TrainingJob | None
             if path.template and not template.exists:
                 continue
             label = entry.get(*path.name).string if path.name else name
-            group = PodGroup(label or "", path.role or _role(frontend, label or ""), _product(entry, path.count), template, entry,
-                             _injected(frontend, found), resolve)  # fmt: skip
+            role = path.role or _role(frontend, label or "")
+            injected = _injected(frontend, found)
+            group = PodGroup(label or "", role, _product(entry, path.count), template, entry, injected, resolve)
             job.groups.append(group)
     _nodes(job)
     _add_launches(job, project)
@@ -81,7 +82,11 @@ def _role(frontend: str, name: str) -> str:
         return _ROLES.get(name, "worker")
     if frontend in ("TrainingRuntime", "ClusterTrainingRuntime"):
         return {"launcher": "launcher", "node": "worker"}.get(name, "")
-    return "worker" if frontend != "VolcanoJob" or name.lower() in ("master", "worker", "mpiworker", "trainer", "train", "node") else ""
+    return (
+        "worker"
+        if frontend != "VolcanoJob" or name.lower() in ("master", "worker", "mpiworker", "trainer", "train", "node")
+        else ""
+    )
 
 
 def _injected(frontend: str, found: KubernetesObject) -> dict[str, Variable]:
@@ -109,7 +114,11 @@ def _injected(frontend: str, found: KubernetesObject) -> dict[str, Variable]:
 
 def _nodes(job: TrainingJob) -> None:
     """Nodes (worker pods) of the job, and slots per node for MPI."""
-    workers = [g for g in job.groups if g.role == "worker"] if job.frontend in ("MPIJob", "VolcanoJob", "RayJob", "RayCluster") else job.workers
+    workers = (
+        [g for g in job.groups if g.role == "worker"]
+        if job.frontend in ("MPIJob", "VolcanoJob", "RayJob", "RayCluster")
+        else job.workers
+    )
     total = 0
     place = workers[0].count.span if workers else job.top
     for group in workers:

@@ -47,7 +47,16 @@ class Volume:
     @property
     def survives(self) -> bool:
         """Whether what is written there outlives the pod and is reachable from another node."""
-        return self.kind not in ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected", "image", "ephemeral")
+        return self.kind not in (
+            "emptyDir",
+            "hostPath",
+            "configMap",
+            "secret",
+            "downwardAPI",
+            "projected",
+            "image",
+            "ephemeral",
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,8 @@ class Container:
         """A native sidecar."""
         return self.init and self.node.get("restartPolicy").string == "Always"
 
-    # -- resources -------------------------------------------------------------------------------------------------------
+    # -- resources
+    # -------------------------------------------------------------------------------------------------------
 
     @property
     def _resources(self) -> Node:
@@ -106,9 +116,10 @@ class Container:
     def accelerator(self) -> str | None:
         """The accelerator resource it asks for, in limits or requests; None when it asks for none."""
         for part in ("limits", "requests"):
-            for key in self._resources.get(part).keys():
-                if key in GPU_RESOURCES or key in NEURON_RESOURCES or key.startswith("nvidia.com/mig-"):
-                    return key
+            for key, _ in self._resources.get(part).pairs():
+                name = key.raw
+                if name in GPU_RESOURCES or name in NEURON_RESOURCES or name.startswith("nvidia.com/mig-"):
+                    return name
         return None
 
     @property
@@ -125,13 +136,18 @@ class Container:
             return Known(int(found.value), found.span) if found.value == int(found.value) else Unknown(found.span)
         return found
 
-    # -- volumes ---------------------------------------------------------------------------------------------------------
+    # -- volumes
+    # ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def mounts(self) -> tuple[Mount, ...]:
         """Its volume mounts."""
         return tuple(
-            Mount((m.get("mountPath").string or "").rstrip("/") or "/", self.pod.volumes.get(m.get("name").string or ""), m)
+            Mount(
+                (m.get("mountPath").string or "").rstrip("/") or "/",
+                self.pod.volumes.get(m.get("name").string or ""),
+                m,
+            )
             for m in self.node.get("volumeMounts").elements()
             if m.get("mountPath").string
         )
@@ -142,7 +158,8 @@ class Container:
         held = [m for m in self.mounts if clean == m.path or clean.startswith(m.path.rstrip("/") + "/")]
         return max(held, key=lambda mount: len(mount.path), default=None)
 
-    # -- environment and commands ------------------------------------------------------------------------------------------
+    # -- environment and commands
+    # ------------------------------------------------------------------------------------------
 
     @cached_property
     def env(self) -> dict[str, Variable]:
@@ -176,7 +193,10 @@ class Container:
         """``command`` and ``args`` as words."""
         command = self.command_node if self.command_node is not None else self.node.get("command")
         args = self.args_node if self.args_node is not None else self.node.get("args")
-        nodes = [*(command.elements() or ([command] if command.raw else [])), *(args.elements() or ([args] if args.raw else []))]
+        nodes = [
+            *(command.elements() or ([command] if command.raw else [])),
+            *(args.elements() or ([args] if args.raw else [])),
+        ]
         return tuple(kubernetes_word(node, self.env) for node in nodes)
 
     @cached_property
@@ -193,7 +213,12 @@ class Container:
     def script(self) -> Script | None:
         """The script behind ``sh -c``, when that is how it starts."""
         for number, word in enumerate(self.words[:-1]):
-            if word.expanded.startswith("-") and not word.expanded.startswith("--") and word.expanded.endswith("c") and number:
+            if (
+                word.expanded.startswith("-")
+                and not word.expanded.startswith("--")
+                and word.expanded.endswith("c")
+                and number
+            ):
                 return walk_script(inner_text(self.words[number + 1]), self.env, "pod")
         return None
 
@@ -214,7 +239,9 @@ class PodGroup:
     def __post_init__(self) -> None:
         if not self.containers:
             spec = self.spec
-            self.containers = [Container(n, self, True, resolve=self.resolve) for n in spec.get("initContainers").elements()]
+            self.containers = [
+                Container(n, self, True, resolve=self.resolve) for n in spec.get("initContainers").elements()
+            ]
             self.containers += [Container(n, self, resolve=self.resolve) for n in spec.get("containers").elements()]
 
     @property
@@ -233,7 +260,7 @@ class PodGroup:
         found: dict[str, Volume] = {}
         for node in self.spec.get("volumes").elements():
             name = node.get("name").string
-            kinds = [key for key in node.keys() if key != "name"]
+            kinds = [key.raw for key, _ in node.pairs() if key.raw != "name"]
             if name:
                 found[name] = Volume(name, kinds[0] if kinds else "emptyDir", node)
         return found
@@ -253,7 +280,9 @@ class PodGroup:
         """Accelerators of one pod."""
         found = [c.accelerators for c in self.accelerated]
         if not found:
-            unknown = next((c.accelerators for c in self.main_containers if isinstance(c.accelerators, Unknown)), None)
+            unknown = next(
+                (c.accelerators for c in self.main_containers if isinstance(c.accelerators, Unknown)), None
+            )
             return unknown or Absent(self.spec.mark)
         numbers = [value.known for value in found]
         if any(number is None for number in numbers):
@@ -263,7 +292,9 @@ class PodGroup:
     @cached_property
     def instance_types(self) -> tuple[Known[str], ...]:
         """Instance types that nodeSelector or required node affinity allow; () when they do not say."""
-        return tuple(self.selected("node.kubernetes.io/instance-type") or self.selected("beta.kubernetes.io/instance-type"))
+        return tuple(
+            self.selected("node.kubernetes.io/instance-type") or self.selected("beta.kubernetes.io/instance-type")
+        )
 
     def selected(self, label: str) -> list[Known[str]]:
         """Values of a node label that the pod allows, by nodeSelector or by required affinity with ``In``."""
@@ -271,7 +302,9 @@ class PodGroup:
         if chosen.string is not None:
             return [Known(chosen.string, chosen.span)]
         found: list[Known[str]] = []
-        required = self.spec.get("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+        required = self.spec.get(
+            "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
+        )
         for term in required.elements():
             for expression in term.get("matchExpressions").elements():
                 if expression.get("key").string == label and expression.get("operator").string == "In":
@@ -327,7 +360,9 @@ def kubernetes_word(node: Node, variables: dict[str, Variable]) -> Word:
     source = node.text.content[node.start : node.end]
     quoted = len(source) >= 2 and source[0] == source[-1] and source[0] in "'\""
     plain = source[1:-1] if quoted else source
-    span = Span(node.text, node.start + quoted, node.end - quoted) if plain == raw else Span(node.as_text(), 0, len(raw))
+    span = (
+        Span(node.text, node.start + quoted, node.end - quoted) if plain == raw else Span(node.as_text(), 0, len(raw))
+    )
     references: list[Reference] = []
     expanded = raw
     if "$(" in raw:

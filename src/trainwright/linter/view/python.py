@@ -16,8 +16,8 @@ from trainwright.linter.text import Span
 
 @dataclass(frozen=True)
 class Call:
-    """One call. ``name`` is the full dotted name ("torch.load"), "" when it is computed; a method of an unknown object
-    begins with a dot (".backward")."""
+    """One call. ``name`` is the full dotted name ("torch.load"), "" when it is computed; a method of an unknown
+    object begins with a dot (".backward")."""
 
     name: str
     node: ast.Call
@@ -39,7 +39,11 @@ class Call:
     def argument(self, position: int, keyword: str) -> ast.expr | None:
         """An argument by position or keyword."""
         found = self.keyword(keyword)
-        if found is None and position < len(self.node.args) and not any(isinstance(a, ast.Starred) for a in self.node.args):
+        if (
+            found is None
+            and position < len(self.node.args)
+            and not any(isinstance(a, ast.Starred) for a in self.node.args)
+        ):
             return self.node.args[position]
         return found
 
@@ -56,7 +60,9 @@ def imports(document: PythonDocument) -> dict[str, str]:
     for node in ast.walk(document.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+                found[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 found[alias.asname or alias.name] = f"{node.module}.{alias.name}"

@@ -37,7 +37,9 @@ class Allocation:
         """Nodes as Slurm will count them: ``--nodes``, else one when the tasks fit on one by default."""
         if not isinstance(self.nodes, Absent):
             return self.nodes
-        if self.flags.has("ntasks", "nodelist", "nodefile", "gpus", "array", "exclusive") and not self.flags.has("ntasks_per_node"):
+        if self.flags.has("ntasks", "nodelist", "nodefile", "gpus", "array", "exclusive") and not self.flags.has(
+            "ntasks_per_node"
+        ):
             return Known(1, self.nodes.span) if self.ntasks.known == 1 else Unknown(self.nodes.span)
         return Known(1, self.nodes.span)
 
@@ -82,14 +84,14 @@ class Allocation:
                 return count
         total = self.flags.find("gpus")
         if total is not None:
-            count, nodes = gpu_count(total, gres=False), self.node_count.known
-            if count.known is not None and nodes and count.known % nodes == 0:
-                return Known(count.known // nodes, total.span)
+            all_gpus, nodes = gpu_count(total, gres=False).known, self.node_count.known
+            if all_gpus is not None and nodes and all_gpus % nodes == 0:
+                return Known(all_gpus // nodes, total.span)
             return Unknown(total.span)
         per_task = self.flags.find("gpus_per_task")
         if per_task is not None:
-            count, tasks = gpu_count(per_task, gres=False).known, self.tasks_per_node.known
-            return Known(count * tasks, per_task.span) if count is not None and tasks else Unknown(per_task.span)
+            each, tasks = gpu_count(per_task, gres=False).known, self.tasks_per_node.known
+            return Known(each * tasks, per_task.span) if each is not None and tasks else Unknown(per_task.span)
         return Absent(self.place)
 
     @property
@@ -102,14 +104,22 @@ class Allocation:
         """``--time`` in minutes."""
         text = self.flags.text("time")
         found = slurm_minutes(text.known) if text.known is not None else None
-        return Known(found, text.span) if found is not None else (text if not isinstance(text, Known) else Unknown(text.span))
+        return (
+            Known(found, text.span)
+            if found is not None
+            else (text if not isinstance(text, Known) else Unknown(text.span))
+        )
 
     @property
     def megabytes(self) -> Value[float]:
         """``--mem`` in MiB per node (0: all of it)."""
         text = self.flags.text("mem")
         found = slurm_megabytes(text.known) if text.known is not None else None
-        return Known(found, text.span) if found is not None else (text if not isinstance(text, Known) else Unknown(text.span))
+        return (
+            Known(found, text.span)
+            if found is not None
+            else (text if not isinstance(text, Known) else Unknown(text.span))
+        )
 
     @property
     def place(self) -> Span:
@@ -138,11 +148,16 @@ class Allocation:
 
 
 _OTHERS = (
-    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID",
-    "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SUBMIT_DIR", "SLURM_JOB_NAME", "SLURM_JOB_GPUS", "SLURM_ARRAY_TASK_ID",
-    "SLURM_ARRAY_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CPUS_ON_NODE", "SLURM_TASKS_PER_NODE", "SLURM_SUBMIT_HOST",
-    "SLURM_TMPDIR", "SLURM_GPUS", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURMD_NODENAME", "SLURM_CLUSTER_NAME",
-    "SLURM_JOB_PARTITION", "SLURM_JOB_CPUS_PER_NODE", "SLURM_MEM_PER_NODE", "SLURM_GTIDS", "SLURM_TOPOLOGY_ADDR",
+    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_NODEID", "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SUBMIT_DIR", "SLURM_JOB_NAME", "SLURM_JOB_GPUS",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_ARRAY_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CPUS_ON_NODE", "SLURM_TASKS_PER_NODE",
+    "SLURM_SUBMIT_HOST",
+    "SLURM_TMPDIR", "SLURM_GPUS", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURMD_NODENAME",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_JOB_PARTITION", "SLURM_JOB_CPUS_PER_NODE", "SLURM_MEM_PER_NODE", "SLURM_GTIDS",
+    "SLURM_TOPOLOGY_ADDR",
 )  # fmt: skip
 
 
