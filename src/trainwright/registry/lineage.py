@@ -77,7 +77,7 @@ def data(run: RunFolder) -> dict[str, Any] | None:
 
 
 def code_sha256(package: Path) -> str:
-    """Hash over names and contents of a package's files: two equal ones ran the same code, installed or checked out."""
+    """Hash over names and contents of a package: two equal ones ran the same code, installed or checked out."""
     whole = hashlib.sha256()
     for path in sorted(package.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

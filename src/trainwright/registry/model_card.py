@@ -108,9 +108,9 @@ def _evaluation(evaluation: Evaluation, decision: Decision) -> str:
     after = evaluation.held_out.result if evaluation.held_out else None
     if after:
         for label, field in (("loss", "eval_loss"), ("perplexity", "perplexity"), ("bits per byte", "bits_per_byte")):
-            values = [_number(getattr(result, field) if result else None) for result in (before, after)]
-            if values[1] != "–":
-                rows.append((f"held-out {label}", *values))
+            old, new = (_number(getattr(result, field) if result else None) for result in (before, after))
+            if new != "–":
+                rows.append((f"held-out {label}", old, new))
     for task in evaluation.tasks:
         error = f" ± {task.standard_error:.4f}" if task.standard_error is not None else ""
         rows.append((f"{_plain(task.name)} ({task.metric}, {task.rows} rows)", "–", f"{task.score:.4f}{error}"))
