@@ -207,7 +207,7 @@ class Local:
                 return None
             if time.monotonic() > deadline:
                 what = f"{run.run_id} is held by processes that are still ending"
-                raise AnswerNo(what, f"try again; trainwright cancel {run.run_id} --grace 0s kills them")
+                raise AnswerNo(what, f"try again; trainwright cancel {run.run_id} --now kills them")
             time.sleep(0.1)
         record = records.read_record(run)
         if record is not None and record.ended == "finished" and not again:
