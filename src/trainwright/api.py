@@ -53,6 +53,18 @@ def submit(bundle: str | Path, *, fresh: bool = False, runs: Path | None = None)
     return targets.get(Bundle.read(folder).target).submit(folder, fresh=fresh, runs=runs)
 
 
+def start(bundle: Bundle, *, fresh: bool = False, runs: Path | None = None) -> tuple[Target, JobRef]:
+    """Start a rendered bundle without keeping a folder of it: the run's own folder keeps what was submitted."""
+    from tempfile import TemporaryDirectory
+
+    from trainwright import targets
+
+    target = targets.get(bundle.target)
+    with TemporaryDirectory() as scratch:
+        bundle.write(Path(scratch) / "bundle")
+        return target, target.submit(Path(scratch) / "bundle", fresh=fresh, runs=runs)
+
+
 def status(run: JobRef) -> JobState:
     """Where a run stands, and why it waits or failed."""
     return _target_of(run).status(run)
