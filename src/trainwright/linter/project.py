@@ -126,9 +126,27 @@ class Project:
         mine = self._set_of.get(id(document), "")
         return [o for o in others if o is not document and self._set_of.get(id(o), "") == mine]
 
+    @cached_property
+    def _neighbours(self) -> dict[tuple[str, str], list[KubernetesObject]]:
+        """Objects by kind and place ("path:…" or "set:…")."""
+        found: dict[tuple[str, str], list[KubernetesObject]] = defaultdict(list)
+        for kind, objects in self._by_kind.items():
+            for document in objects:
+                for place in self._places(document):
+                    found[kind, place].append(document)
+        return found
+
+    def _places(self, document: Document) -> tuple[str, str]:
+        """Where to look for what belongs with a document, nearest first."""
+        return f"path:{document.path}", f"set:{self._set_of.get(id(document), '')}"
+
     def related(self, document: Document, *kinds: str) -> list[KubernetesObject]:
-        """Kubernetes objects of these kinds that belong with ``document``."""
-        return self.near(document, self.objects(*kinds))
+        """Kubernetes objects of these kinds that belong with ``document``: those of its file, else of its set."""
+        for place in self._places(document):
+            found = [o for kind in kinds for o in self._neighbours.get((kind, place), ()) if o is not document]
+            if found:
+                return found
+        return []
 
     def find(
         self, document: Document, kind: str, name: str | None, namespace: str | None = None
@@ -136,10 +154,9 @@ class Project:
         """The object that ``document`` means by kind and name; None when there is none, or more than one."""
         if name is None:
             return None
-        named = [o for o in self.near(document, self.objects(kind)) if o.object_name == name]
-        if not named:
-            mine = self._set_of.get(id(document), "")
-            named = [o for o in self.objects(kind) if o.object_name == name and self._set_of.get(id(o), "") == mine]
+        named: list[KubernetesObject] = []
+        for place in self._places(document):
+            named = named or [o for o in self._neighbours.get((kind, place), ()) if o.object_name == name]
         matching = [o for o in named if (o.namespace or "default") == (namespace or "default")] or named
         return matching[0] if len(matching) == 1 else None
 

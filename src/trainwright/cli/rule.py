@@ -1,0 +1,20 @@
+"""``trainwright rule``: explain a lint rule."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trainwright.errors import InputError, Problem, did_you_mean
+
+
+def rule(rule_id: Annotated[str, typer.Argument(metavar="ID", help="A rule's id, such as TW101.")]) -> None:
+    """Print the page of a rule: what it does, why it hurts, examples, exceptions, sources."""
+    from trainwright.linter.pages import page
+    from trainwright.linter.rules import RULES
+
+    wanted = rule_id.upper()
+    if wanted not in RULES:
+        raise InputError([Problem("rule", what=f"unknown {rule_id!r}", instead=did_you_mean(wanted, RULES))])
+    print(page(wanted))

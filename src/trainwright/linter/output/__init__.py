@@ -1,0 +1,1 @@
+"""Findings as text for a person, JSON, and later the formats that CI systems read."""
