@@ -1,0 +1,52 @@
+"""Prepared data, opened: the manifest and the two splits as memory-mapped sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright.data.manifest import Manifest
+from trainwright.data.order import GlobalOrder
+from trainwright.data.sequences import Sequences
+from trainwright.errors import AnswerNo, InputError, Problem
+from trainwright.runs.folder import read_json
+from trainwright.spec.model import RunSpec
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """What ``prepare`` made. Sizes are checked on opening; ``verify`` checks every hash."""
+
+    folder: Path
+    manifest: Manifest
+    train: Sequences
+    eval: Sequences
+
+    @classmethod
+    def open(cls, folder: Path) -> PreparedData:
+        """Open a prepared folder. Raises AnswerNo when it is missing, partial or damaged."""
+        manifest = Manifest.read(folder)
+        return cls(folder, manifest, Sequences(folder, manifest, "train"), Sequences(folder, manifest, "eval"))
+
+    @classmethod
+    def of_run(cls, record: Path) -> PreparedData:
+        """Open what a run's ``data.json`` names. Raises InputError when the run has none yet."""
+        values = read_json(record)
+        if not values or not isinstance(values.get("folder"), str):
+            problem = Problem(str(record), what="names no prepared data", instead="run `trainwright prepare` first")
+            raise InputError([problem])
+        prepared = cls.open(Path(values["folder"]))
+        if values.get("digest") != prepared.manifest.digest:
+            raise AnswerNo(f"{prepared.folder} is not the data that this run was prepared with", "prepare it again")
+        return prepared
+
+    def verify(self) -> list[str]:
+        """Read every byte; gives a sentence for each damaged file. Empty means good."""
+        return self.manifest.verify(self.folder)
+
+    def order(self, spec: RunSpec) -> GlobalOrder:
+        """The order in which a run of this spec sees the training sequences."""
+        assert spec.data is not None
+        counts = self.train.source_counts
+        weights = [source.weight for source in spec.data.sources][: len(counts)]
+        return GlobalOrder(counts, spec.seed, spec.data.shuffle, weights)
