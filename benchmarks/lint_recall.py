@@ -2,8 +2,8 @@
 
 Prints, per case, the expected text beside our findings; then recall, misses and errors that no case deserves.
 ``--cases DIR`` reads a folder with ``expected.tsv`` (case_file, severity error|warn|none, expected_finding, …, and
-optionally ``rule``: the ids, separated by "|", of which one must fire). Without ``rule`` a case counts as found when any
-finding has the expected severity or above: read the table to judge whether it is the right one.
+optionally ``rule``: the ids, separated by "|", of which one must fire). Without ``rule`` a case counts as found when
+any finding has the expected severity or above: read the table to judge whether it is the right one.
 """
 
 from __future__ import annotations
