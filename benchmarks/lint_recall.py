@@ -62,9 +62,8 @@ def main() -> int:
                 print(f"     {f.line}:{f.column} {f.severity} {f.rule} {f.quoted!r}: {f.why}; {f.instead}")
     seconds = time.perf_counter() - started
     recall = 100.0 * (len(defects) - len(missed)) / max(1, len(defects))
-    print(
-        f"\nrecall {recall:.1f} % ({len(defects) - len(missed)} of {len(defects)} defects), {len(extra)} errors too many,"
-    )
+    hits = len(defects) - len(missed)
+    print(f"\nrecall {recall:.1f} % ({hits} of {len(defects)} defects), {len(extra)} errors too many,")
     print(f"{len(rows)} files in {seconds:.2f} s")
     for name in missed:
         print(f"missed: {name}")

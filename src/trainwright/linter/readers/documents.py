@@ -20,10 +20,7 @@ from trainwright.linter.readers.yaml_reader import ReadProblem, read_yaml
 from trainwright.linter.text import Span, Text
 
 Reading = tuple[list[Document], list[ReadProblem]]
-_FENCE = re.compile(
-    r"^([ \t]*(?:>[ \t]?)?)(`{3,}|~{3,})[ \t]*\{?\.?([\w+-]*)[^\n`]*\n(.*?)^[ \t]*(?:>[ \t]?)?\2[ \t]*$",
-    re.MULTILINE | re.DOTALL,
-)
+_FENCE = re.compile(r"([ \t]*(?:>[ \t]?)?)(`{3,}|~{3,})[ \t]*\{?\.?([\w+-]*)[^`]*$")
 _MAX_PYTHON = 400_000
 
 
@@ -105,12 +102,20 @@ def read_markdown_documents(text: Text) -> Reading:
     a problem.
     """
     documents: list[Document] = []
-    for match in _FENCE.finditer(text.content):
-        language = FENCES.get(match[3].lower()) or ("shell" if "#SBATCH" in match[4] else None)
-        if language is None:
-            continue
-        body = _dedent(text, match.start(4), match.end(4), len(match[1]))
-        documents.extend(_READERS[language](body)[0])
+    opened: re.Match[str] | None = None
+    start = at = 0
+    for line in text.content.splitlines(keepends=True):
+        bare = line.rstrip()
+        if opened is None:
+            opened = _FENCE.match(bare)
+            start = at + len(line)
+        elif bare.lstrip(" \t>") == opened[2]:
+            content = text.content[start:at]
+            language = FENCES.get(opened[3].lower()) or ("shell" if "#SBATCH" in content else None)
+            if language is not None:
+                documents.extend(_READERS[language](_dedent(text, start, at, len(opened[1])))[0])
+            opened = None
+        at += len(line)
     return documents, []
 
 

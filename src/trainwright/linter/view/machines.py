@@ -44,9 +44,9 @@ def accepts(pool: KubernetesObject, group: PodGroup) -> bool:
             and not group.tolerates(key, effect, taint.get("value").string)
         ):
             return False
-    for key, value in group.spec.get("nodeSelector").pairs():
-        allowed = pool_requirement(pool, key.raw)
-        label = template.get("metadata", "labels", key.raw)
+    for selected, value in group.spec.get("nodeSelector").pairs():
+        allowed = pool_requirement(pool, selected.raw)
+        label = template.get("metadata", "labels", selected.raw)
         if value.string is None:
             continue
         if allowed is not None and value.string not in {known.value for known in allowed}:
