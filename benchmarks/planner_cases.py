@@ -87,7 +87,7 @@ def node(name: str, gpus: int) -> Machine:
 
 
 def read(path: Path, machine: str | None = None, find: Any = node) -> list[Case]:
-    """Every row of a CSV in a known shape. ``machine`` overrides the shape's default; ValueError for another shape."""
+    """Every row of a CSV in a known shape; ValueError for another. ``machine`` overrides the shape's default."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     if not rows:
@@ -323,7 +323,8 @@ def megatron(row: dict[str, str], path: Path, machine: str | None, find: Any) ->
     vocab = 256000 if "15b" in test else 30592 if bert else 50304
     dims = gpt(
         hidden, layers, heads, vocab, kv_heads=_number(row, "num-query-groups"), positions=0 if large else seq,
-        tied=not large, dropout=not large, bias=not large, experts=experts, top_k=2 if experts else 0, causal=not bert,
+        tied=not large, dropout=not large, bias=not large, experts=experts, top_k=2 if experts else 0,
+        causal=not bert,
     )  # fmt: skip
     # Functional tests run on one node; the release tests, which train 15B and more, on eight.
     gpus = max(64 if large and not batch else 8, tp * pp * cp)

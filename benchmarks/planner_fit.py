@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from planner_cases import Case
+
 from trainwright.planner.constants import accelerator_family, constants_for
 from trainwright.planner.step import StepModel
 
@@ -69,17 +70,49 @@ H100 = (
     Free("stack", "megatron", "tp_overlap_forward", 0.0, 0.9),
 )
 
+ALL = (*A100, *MEGATRON_2021, *FSDP, *H100)
+
+_PARENTS = {"nemo": "megatron", "nanotron": "megatron", "megatron_unfused": "megatron"}
+
+
+def sees(one: Free, cases: Iterable[Case]) -> bool:
+    """Whether any of the cases depends on a constant."""
+    return any(one.row in _rows(one.table, case) for case in cases)
+
+
+def _rows(table: str, case: Case) -> tuple[str, ...]:
+    family, stack = accelerator_family(case.machine.accelerator), case.workload.stack
+    if table == "stack":
+        return stack, _PARENTS.get(stack, "")
+    return (family,) if table == "chip" else (f"{family}/{case.machine.fabric}",)
+
+
+def thinned(cases: list[Case], most: int = 150) -> list[Case]:
+    """Every n-th case of each file, so that a fit takes seconds."""
+    by_file: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        by_file[case.file].append(case)
+    return [case for rows in by_file.values() for case in rows[:: max(1, len(rows) // most)]]
+
+
+def neutral() -> Values:
+    """The middle of every range: where a fit starts that must not know the shipped values."""
+    values: Values = {}
+    for one in ALL:
+        geometric = math.sqrt(one.low * one.high) if one.low > 0 else (one.low + one.high) / 2
+        values.setdefault((one.table, one.row), {})[one.name] = geometric
+    return values
+
 
 def overlay_of(case: Case, values: Values) -> Mapping[str, Mapping[str, float]]:
     """The part of ``values`` that one case sees."""
     family = accelerator_family(case.machine.accelerator)
     stack = case.workload.stack
-    parents = {"nemo": "megatron", "nanotron": "megatron", "megatron_unfused": "megatron"}
     return {
         "chip": values.get(("chip", family), {}),
         "network": values.get(("network", f"{family}/{case.machine.fabric}"), {}),
         "stack": {
-            **values.get(("stack", parents.get(stack, "")), {}),
+            **values.get(("stack", _PARENTS.get(stack, "")), {}),
             **values.get(("stack", stack), {}),
         },
     }
@@ -106,7 +139,7 @@ def fit(cases: list[Case], free: Iterable[Free], start: Values, sweeps: int = 6)
     """Move each constant by shrinking factors while that lowers the loss."""
     values = {key: dict(row) for key, row in start.items()}
     free = tuple(free)
-    step = {one: 0.25 for one in free}
+    step = dict.fromkeys(free, 0.25)
     best = loss(cases, values)
     for _ in range(sweeps):
         for one in free:
@@ -136,14 +169,7 @@ def fit(cases: list[Case], free: Iterable[Free], start: Values, sweeps: int = 6)
 def _shipped(one: Free, cases: list[Case]) -> float:
     """The value in constants.json of the constant that a fit starts from."""
     for case in cases:
-        constants = constants_for(case.machine.accelerator, case.machine.fabric, case.workload.stack)
-        family = accelerator_family(case.machine.accelerator)
-        parents = {"nemo": "megatron", "nanotron": "megatron", "megatron_unfused": "megatron"}
-        rows = {
-            "chip": (family,),
-            "network": (f"{family}/{case.machine.fabric}",),
-            "stack": (case.workload.stack, parents.get(case.workload.stack, "")),
-        }[one.table]
-        if one.row in rows:
+        if one.row in _rows(one.table, case):
+            constants = constants_for(case.machine.accelerator, case.machine.fabric, case.workload.stack)
             return float(getattr(getattr(constants, one.table), one.name))
     raise ValueError(f"no case sees {one.table} {one.row}")

@@ -102,7 +102,7 @@ class StackConstants:
     activation_score: float
     #: Library workspaces that the framework's allocator holds, bytes.
     workspace_bytes: float
-    #: Context, communicators and whatever else lies outside the allocator, bytes; fragmentation as a share of dynamic memory.
+    #: Bytes outside the allocator (context, communicators), and fragmentation as a share of dynamic memory.
     reserve_bytes: float
     fragmentation: float
 

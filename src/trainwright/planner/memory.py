@@ -116,28 +116,11 @@ class Memory:
 
     def rank(self, cut: Cut, stage: int, layers: float, chunks: int = 1, *, with_reserve: bool = True) -> RankBytes:
         """Peak bytes of a rank of pipeline stage ``stage`` that holds ``layers`` layers in ``chunks`` chunks."""
-        w, d, stack = self._w, self._w.dims, self._stack
-        first, last = stage == 0, stage == cut.pp - 1
-        dense, experts, unit = self.stage_params(cut, layers, first, last)
+        stack = self._stack
+        dense, experts, unit = self.stage_params(cut, layers, stage == 0, stage == cut.pp - 1)
         weights, gradients, master, optimizer = self.static(cut, dense, experts)
-        communication = self._communication(cut, dense + experts, unit)
-        one = self._layer(cut)
-        alive = in_flight(cut.schedule, stage, cut.pp, cut.micro_batches, chunks)
-        tokens = cut.micro_batch_size * w.sequence_length / cut.cp
-        hidden_cut = cut.tp if cut.sequence_parallel else 1
-        activations = one * layers * alive
-        if cut.recompute == "full":
-            # While a layer is recomputed and differentiated its whole activations exist once more.
-            activations += self._layer(cut, "none")
-        if first:
-            activations += self._element * tokens * d.hidden / hidden_cut * alive
-        # Gradients of the widest tensors on the way back: two of the hidden state, two of the MLP's.
-        width = d.hidden * 2 / hidden_cut + max(d.ffn * (2 if d.gated else 1), d.q_size + 2 * d.kv_size) / cut.tp
-        activations += self._element * tokens * width
-        activations += stack.workspace_bytes
-        logits = 0.0
-        if last and d.has_head:
-            logits = stack.logit_bytes * tokens * d.vocab / cut.tp
+        communication = self.communication(cut, dense + experts, unit)
+        activations, logits = self.dynamic(cut, stage, layers, chunks)
         reserve = 0.0
         if with_reserve:
             reserve = stack.reserve_bytes + stack.fragmentation * (activations + logits + communication)
@@ -150,6 +133,38 @@ class Memory:
             logits=round(logits),
             communication=round(communication),
             reserve=round(reserve),
+        )
+
+    def dynamic(self, cut: Cut, stage: int, layers: float, chunks: int = 1) -> tuple[float, float]:
+        """(activations, logits) bytes of a rank: what no split of the data-parallel ranks changes."""
+        w, d, stack = self._w, self._w.dims, self._stack
+        alive = in_flight(cut.schedule, stage, cut.pp, cut.micro_batches, chunks)
+        tokens = cut.micro_batch_size * w.sequence_length / cut.cp
+        hidden_cut = cut.tp if cut.sequence_parallel else 1
+        activations = self._layer(cut) * layers * alive
+        if cut.recompute == "full":
+            # While a layer is recomputed and differentiated its whole activations exist once more.
+            activations += self._layer(cut, "none")
+        if stage == 0:
+            activations += self._element * tokens * d.hidden / hidden_cut * alive
+        # Gradients of the widest tensors on the way back: two of the hidden state, one of the MLP's or attention's.
+        width = d.hidden * 2 / hidden_cut + max(d.ffn * (2 if d.gated else 1), d.q_size + 2 * d.kv_size) / cut.tp
+        activations += self._element * tokens * width + stack.workspace_bytes
+        logits = 0.0
+        if stage == cut.pp - 1 and d.has_head:
+            logits = stack.logit_bytes * tokens * d.vocab / cut.tp
+        return activations, logits
+
+    def total(self, cut: Cut, params: tuple[float, float, float], dynamic: float) -> float:
+        """Peak bytes from what ``stage_params`` and ``dynamic`` gave: the search's shortcut to ``rank().total``."""
+        dense, experts, unit = params
+        communication = self.communication(cut, dense + experts, unit)
+        moving = dynamic + communication
+        return (
+            sum(self.static(cut, dense, experts))
+            + moving
+            + self._stack.reserve_bytes
+            + self._stack.fragmentation * moving
         )
 
     def _layer(self, cut: Cut, recompute: str = "") -> float:
@@ -211,7 +226,7 @@ class Memory:
             total += w.state.weights * stepped
         return 1.5 * total
 
-    def _communication(self, cut: Cut, held: float, unit: float) -> float:
+    def communication(self, cut: Cut, held: float, unit: float) -> float:
         """Gathered parameters and gradients being reduced, beyond the sharded state."""
         state = self._w.state
         shard = cut.dp_shard * cut.cp

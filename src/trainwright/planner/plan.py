@@ -33,7 +33,7 @@ class RankBytes:
     @property
     def total(self) -> int:
         """Sum over all kinds, in bytes."""
-        return int(sum(asdict(self).values()))
+        return int(sum(vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StepSeconds:
     @property
     def total(self) -> float:
         """Seconds of one optimizer step."""
-        return float(sum(asdict(self).values()))
+        return float(sum(vars(self).values()))
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,18 @@ class StepModel:
             )
         return found
 
-    def seconds(self, cut: Cut, stages: Sequence[int], collectives: list[Collective] | None = None) -> StepSeconds:
-        """Exposed seconds by kind of one optimizer step. ``stages``: layers of each virtual pipeline stage."""
+    def seconds(
+        self,
+        cut: Cut,
+        stages: Sequence[int],
+        collectives: list[Collective] | None = None,
+        *,
+        data_parallel: bool = True,
+    ) -> StepSeconds:
+        """Exposed seconds by kind of one optimizer step. ``stages``: layers of each virtual pipeline stage.
+
+        Without ``data_parallel`` its collectives and the update are left out: what no split of the data ranks beats.
+        """
         w, d, stack, net = self.workload, self.workload.dims, self.constants.stack, self.network
         groups = self.groups(cut)
         layer = self.layer(cut)
@@ -121,12 +131,12 @@ class StepModel:
                 collectives.append(Collective("all_to_all", "ep", round(routed), count))
 
         # Data parallelism with parameters sharded: gathered for both passes, gradients scattered, each micro-batch.
-        dense, experts, unit = self.memory.stage_params(cut, 1, False, False)
+        dense, experts, _ = self.memory.stage_params(cut, 1, False, False)
         gather_layer = 0.0
         compute_layer = forward + backward
         sharded = cut.dp_shard * cut.cp > 1
         reduced = w.state.reduced if w.method == "full" else w.state.reduced * w.lora_params / max(1, d.params)
-        if cut.zero >= 3 and sharded:
+        if data_parallel and cut.zero >= 3 and sharded:
             g = groups["dp_shard"]
             size = (dense + experts) * w.state.gathered
             scatter = (dense + experts) * reduced
@@ -169,8 +179,10 @@ class StepModel:
         slowest = stage_seconds.index(max(stage_seconds))
         count = per_rank[slowest]
         dense, experts, _ = self.memory.stage_params(cut, count, slowest == 0, slowest == cut.pp - 1)
-        dp = self._gradients(cut, groups, dense, experts, stage_seconds[slowest], collectives, m)
-        optimizer = self._optimizer(cut, dense, experts) + stack.step_seconds
+        dp = optimizer = 0.0
+        if data_parallel:
+            dp = self._gradients(cut, groups, dense, experts, stage_seconds[slowest], collectives, m)
+            optimizer = self._optimizer(cut, dense, experts) + stack.step_seconds
         shares = [count * x * m for x in (tp_layer, cp_layer, ep_layer, dp_layer)]
         moved = sends * m
         # What the host's launches hide is not exposed: scale the parts to the stage's time.

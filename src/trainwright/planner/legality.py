@@ -1,0 +1,124 @@
+"""What may not be: layouts that a model, a batch or a machine rules out, each with the nearest legal values.
+
+Takes plain values and gives (field, what, instead) texts, all at once. Must not know time or memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from trainwright.models.layout import Layout
+from trainwright.planner.workload import Dims, Machine, Workload
+
+Trouble = tuple[str, str, str]
+
+
+def divisors(value: int) -> list[int]:
+    """All divisors in ascending order."""
+    small = [n for n in range(1, int(value**0.5) + 1) if value % n == 0]
+    return small + [value // n for n in reversed(small) if n * n != value]
+
+
+def nearest(value: int, legal: Iterable[int]) -> str:
+    """The nearest legal value below and above, as a clause."""
+    listed = sorted(set(legal))
+    below = [n for n in listed if n < value]
+    above = [n for n in listed if n > value]
+    found = [str(n) for n in (below[-1:] + above[:1])]
+    return f"nearest legal: {' or '.join(found)}" if found else "no other value is legal here"
+
+
+def tp_degrees(dims: Dims, limit: int) -> list[int]:
+    """Tensor-parallel degrees up to ``limit`` that cut heads, key-value heads and the MLP evenly."""
+    return [tp for tp in range(1, limit + 1) if not tp_trouble(dims, tp)]
+
+
+def tp_trouble(dims: Dims, tp: int) -> str:
+    """Why a tensor-parallel degree does not cut this model evenly; empty when it does."""
+    for size, name in (
+        (dims.heads, "attention heads"),
+        (dims.kv_heads, "key-value heads"),
+        (dims.ffn, "MLP columns"),
+        (dims.expert_ffn, "expert columns"),
+    ):
+        if size and size % tp:
+            return f"tp={tp} does not divide the {size} {name}"
+    return ""
+
+
+def workload_troubles(w: Workload) -> Iterator[Trouble]:
+    """Sizes that no layout can save."""
+    d = w.dims
+    for name, value, most in (
+        ("sequence_length", w.sequence_length, 1 << 30),
+        ("global_batch_size", w.global_batch_size, 1 << 30),
+    ):
+        if value < 1:
+            yield name, f"is {value}", "a whole number of at least 1 is needed"
+        elif value > most:
+            yield name, f"is {value}", f"at most {most} is believable"
+    if d.max_positions and w.sequence_length > d.max_positions:
+        yield (
+            "sequence_length",
+            f"is {w.sequence_length}, longer than the model's {d.max_positions} positions",
+            f"at most {d.max_positions}, or extend the positions (rope scaling) in the model's config",
+        )
+    if w.tokens is not None and w.tokens <= 0:
+        yield "tokens", f"is {w.tokens:g}", "a positive number of tokens is needed"
+
+
+def layout_troubles(w: Workload, machine: Machine, layout: Layout) -> Iterator[Trouble]:
+    """Everything that rules this layout out for this workload on this machine, before memory."""
+    d, world = w.dims, machine.world_size
+    if layout.world_size != world:
+        parts = "pp · dp_replicate · dp_shard · cp · tp"
+        rest = layout.pp * layout.dp_replicate * layout.cp * layout.tp
+        fitting = world // rest if world % rest == 0 else 0
+        way = (
+            f"dp_shard={fitting} would use all of them"
+            if fitting
+            else f"{nearest(rest, divisors(world))} for the rest"
+        )
+        yield "layout", f"{parts} = {layout.world_size}, but there are {world} accelerators", way
+    if text := tp_trouble(d, layout.tp):
+        yield "tp", text, nearest(layout.tp, tp_degrees(d, max(layout.tp * 2, machine.per_node)))
+    virtual = max(layout.pp, len(layout.stages))
+    if virtual > d.layers:
+        what = f"needs {virtual} stages, but the model has {d.layers} layers"
+        yield "pp", what, nearest(layout.pp, divisors(d.layers))
+    if layout.stages and sum(layout.stages) != d.layers:
+        what = f"hold {sum(layout.stages)} layers, but the model has {d.layers}"
+        yield "stages", what, f"such as {_example(d.layers, len(layout.stages))}"
+    # Causal context parallelism gives each rank an early and a late part, so that all do equal work.
+    if layout.cp > 1 and w.sequence_length % (2 * layout.cp):
+        legal = [n for n in range(1, 257) if w.sequence_length % (2 * n) == 0]
+        what = f"2 · cp = {2 * layout.cp} does not divide the {w.sequence_length} tokens of a sequence"
+        yield "cp", what, nearest(layout.cp, legal)
+    if layout.ep > 1 and not d.experts:
+        yield "ep", f"is {layout.ep}, but the model has no experts", "leave ep at 1"
+    elif d.experts and d.experts % layout.ep:
+        yield (
+            "ep",
+            f"is {layout.ep}, which does not divide the {d.experts} experts",
+            nearest(layout.ep, divisors(d.experts)),
+        )
+    if layout.global_batch_size != w.global_batch_size:
+        unit = layout.data_parallel * layout.micro_batch_size
+        low = w.global_batch_size // unit * unit
+        near = " or ".join(str(n) for n in (low, low + unit) if n)
+        what = (
+            f"micro_batch_size · micro_batches · dp_replicate · dp_shard = {layout.global_batch_size} sequences, "
+            f"but the global batch is {w.global_batch_size}"
+        )
+        yield "global_batch_size", what, f"with this layout {near} would be legal"
+    if layout.zero and layout.dp_shard == 1 and layout.cp == 1:
+        yield "zero", f"is {layout.zero}, but dp_shard is 1: there is nothing to shard over", "zero=0"
+    if layout.schedule == "interleaved" and layout.pp > 1 and layout.micro_batches % layout.pp:
+        what = f"interleaved needs micro_batches ({layout.micro_batches}) to be a multiple of pp ({layout.pp})"
+        yield "schedule", what, "schedule=1f1b, or another micro-batch size"
+
+
+def _example(layers: int, stages: int) -> str:
+    from trainwright.planner.schedule import balanced_stages
+
+    return ",".join(map(str, balanced_stages(layers, stages)))
