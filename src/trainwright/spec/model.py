@@ -155,6 +155,17 @@ class Data(Section):
     """Processes that tokenise. ``auto`` is one for each core."""
 
 
+class Masked(Section):
+    """How tokens are hidden with ``objective: masked`` (Devlin et al. 2019): 80 % masked, 10 % random, 10 % kept."""
+
+    probability: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of the words (or tokens) that are chosen, anew in every epoch."""
+    whole_words: bool = True
+    """Choose whole words, not single tokens."""
+    sentence_pairs: bool = False
+    """Two segments a sequence, with a label that says whether the second one follows the first."""
+
+
 class Optimizer(Section):
     """How gradients become updates. Norms, biases and embeddings are never decayed."""
 
@@ -349,6 +360,8 @@ class RunSpec(Section):
     """The model. Not needed with ``train.script``."""
     objective: Literal["causal", "masked"] = "causal"
     """Next-token prediction, or masked-token prediction for encoders."""
+    masked: Masked = Masked()
+    """Only read with ``objective: masked``."""
     method: Literal["full", "lora"] = "full"
     """Train all weights, or adapters on a frozen base."""
     lora: Lora = Lora()

@@ -40,6 +40,8 @@ def _what_is_trained(spec: RunSpec) -> Iterator[Violation]:
         )
     if spec.method == "full" and "lora" in spec.model_fields_set and spec.lora != type(spec.lora)():
         yield ("lora",), "is set but method is full", "add method: lora, or remove this section"
+    if spec.objective == "causal" and spec.masked != type(spec.masked)():
+        yield ("masked",), "is set but objective is causal", "add objective: masked, or remove this section"
 
 
 def _amounts(spec: RunSpec) -> Iterator[Violation]:
