@@ -33,7 +33,7 @@ class BuildSettings:
     """None: split plain text, refuse a conversation."""
     drop_duplicates: bool
     bad_rows: float
-    around: tuple[tuple[int, ...], tuple[int, ...]]
+    around: tuple[list[int], list[int]]
     """Ids put before and behind every piece; empty for causal models."""
     token_type: str
 

@@ -206,11 +206,11 @@ def wrapping(tokenizer: Tokenizer, objective: str) -> tuple[list[int], list[int]
     """
     if objective == "masked":
         return [], []
-    after = list(tokenizer.suffix)
+    after = list(tokenizer.record.suffix)
     eos = tokenizer.record.eos
     if eos is not None and eos not in after:
         after.append(eos)
-    return list(tokenizer.prefix), after
+    return list(tokenizer.record.prefix), after
 
 
 def _mask(encoding: Any, spans: tuple[tuple[int, int], ...] | None) -> npt.NDArray[np.uint8]:

@@ -1,73 +1,70 @@
-"""Where a model, tokenizer or data set is on this machine, fetched first when it is on the Hub or in a bucket.
+"""Where a model or tokenizer is on this machine, fetched first when it is on the Hub or in a bucket.
 
-Takes what a spec names; gives a local path. Nothing is fetched twice.
+Takes what a spec names; gives a local folder. Nothing is fetched twice.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from trainwright.data.tokenizer import FILES as TOKENIZER_FILES
-from trainwright.errors import InputError, MissingExtra, Problem, SystemUnreachable
-from trainwright.spec.model import Model, SecretRef
-from trainwright.spec.paths import is_local
+from trainwright.data import object_store
+from trainwright.errors import InputError, MissingExtra, Problem
+from trainwright.models import hub
+from trainwright.runs.progress import Progress
+from trainwright.spec.model import Model, Source
+from trainwright.spec.paths import is_local, is_remote
+from trainwright.spec.secret import read_secret
 
 
-def tokenizer_folder(model: Model) -> Path:
+def model_folder(model: Model, cache: Path, progress: Progress) -> Path:
+    """The folder with the model's config, and its weights."""
+    revision = model.revision
+    return _folder(model.path, revision, model, cache, progress)
+
+
+def tokenizer_folder(model: Model, cache: Path, progress: Progress) -> Path:
     """The folder with the tokenizer's files."""
-    location = model.tokenizer or model.path
+    if model.tokenizer is None:
+        return model_folder(model, cache, progress)
+    return _folder(model.tokenizer, None, model, cache, progress)
+
+
+def source_path(source: Source, where: str, cache: Path, progress: Progress) -> Path:
+    """A local path for a source: itself, a staged copy of a bucket's objects, or a snapshot of a Hub data set."""
+    if is_local(source.path):
+        return Path(source.path)
+    if is_remote(source.path):
+        return object_store.stage(source.path, cache / "staged", progress, source.include, source.exclude)
+    return _hub_dataset(source, where)
+
+
+def _folder(location: str, revision: str | None, model: Model, cache: Path, progress: Progress) -> Path:
     if is_local(location):
         return Path(location)
-    patterns = [*TOKENIZER_FILES, "config.json"]
-    revision = model.revision if model.tokenizer is None else None
-    return from_hub(location, "model", patterns, revision, model.token)
+    if is_remote(location):
+        return object_store.stage(location, cache / "staged", progress)
+    token = read_secret(model.token, "model.token") if model.token else None
+    return hub.download(location, revision, token)
 
 
-def config_folder(model: Model) -> Path:
-    """The folder with the model's config.json."""
-    if is_local(model.path):
-        return Path(model.path)
-    return from_hub(model.path, "model", ["config.json"], model.revision, model.token)
-
-
-def from_hub(
-    name: str, kind: Literal["model", "dataset"], patterns: list[str], revision: str | None, token: SecretRef | None
-) -> Path:
-    """A snapshot of some files of a Hub repository, from its cache when it is there."""
+def _hub_dataset(source: Source, where: str) -> Path:
     try:
         import huggingface_hub
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+        from huggingface_hub import errors
     except ImportError:
-        raise MissingExtra(f"fetching {name} from the Hub", "train") from None
-    secret: Any = read_secret(token) if token else None
+        raise MissingExtra(f"the data set {source.path} from the Hub", "train") from None
+    kind: Literal["dataset"] = "dataset"
     try:
         folder = huggingface_hub.snapshot_download(
-            name, repo_type=kind, revision=revision, allow_patterns=patterns, token=secret
+            source.path, repo_type=kind, allow_patterns=list(source.include) or None
         )
-    except RepositoryNotFoundError:
-        instead = "a folder beside the spec is written ./name; a private one needs model.token"
-        raise InputError([Problem(name, what=f"the Hub has no {kind} of this name", instead=instead)]) from None
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        way_out = "check the network, or name a local folder"
-        raise SystemUnreachable(f"{name} cannot be fetched from the Hub: {reason}", way_out) from None
+    except (errors.RepositoryNotFoundError, errors.HFValidationError):
+        instead = "check the name; a file or folder beside the spec is written ./name"
+        problem = Problem(
+            source.path, field=where, what="is neither a path here nor a data set on the Hub", instead=instead
+        )
+        raise InputError([problem]) from None
+    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, ConnectionError, OSError) as error:
+        raise hub.unreachable(source.path, error) from None
     return Path(folder)
-
-
-def read_secret(reference: SecretRef) -> str:
-    """The value of a secret. Raises InputError that names the reference, never the value."""
-    import os
-
-    if reference.env is not None:
-        value = os.environ.get(reference.env)
-        where = f"environment variable {reference.env}"
-    elif reference.file is not None:
-        path = Path(reference.file)
-        value = path.read_text().strip() if path.is_file() else None
-        where = f"file {reference.file}"
-    else:
-        value, where = None, f"Kubernetes secret {reference.kubernetes}, which exists inside a pod only"
-    if not value:
-        raise InputError([Problem(where, what="holds no secret here", instead="set it, or name another reference")])
-    return value

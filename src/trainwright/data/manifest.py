@@ -98,6 +98,10 @@ class TokenizerRecord:
     mask: int | None
     cls: int | None
     sep: int | None
+    prefix: list[int]
+    """What the tokenizer puts before a text by itself, such as <s> or [CLS]."""
+    suffix: list[int]
+    """What it puts behind."""
 
 
 @dataclass(frozen=True)

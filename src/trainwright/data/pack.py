@@ -46,7 +46,7 @@ def cut(piece: Piece, size: int) -> list[Piece]:
     ]
 
 
-def wrap(piece: Piece, before: tuple[int, ...], after: tuple[int, ...]) -> Piece:
+def wrap(piece: Piece, before: list[int], after: list[int]) -> Piece:
     """Put special tokens around a piece, such as [CLS] and [SEP]."""
     ids = np.concatenate([np.array(before, np.uint32), piece.ids, np.array(after, np.uint32)])
     return Piece(ids, None, piece.document, piece.file, piece.line)

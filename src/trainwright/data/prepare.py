@@ -18,17 +18,19 @@ from trainwright.data import fingerprints, locate, sources
 from trainwright.data.build import Builder, BuildSettings, refuse_bad_rows
 from trainwright.data.encode import EncoderSettings
 from trainwright.data.fingerprints import Stamp
-from trainwright.data.manifest import FILES, NAME, VERSION, Counts, Manifest, SourceRecord
+from trainwright.data.manifest import FILES, NAME, VERSION, VOCABULARY, Counts, FileRecord, Manifest, SourceRecord
 from trainwright.data.pool import TaskEnd, available_cores, run_tasks
 from trainwright.data.prepared import PreparedData
 from trainwright.data.prepared_folder import building, discard
-from trainwright.data.progress import OnProgress, Teller, silent
+from trainwright.data.progress import Teller, silent
 from trainwright.data.readers import ReadSettings
 from trainwright.data.shard_writer import HashedFile
 from trainwright.data.sources import FoundSource
 from trainwright.data.tasks import tasks_of
 from trainwright.data.tokenizer import Tokenizer, check_against_model, fingerprint
+from trainwright.data.vocabulary import flags_of
 from trainwright.errors import AnswerNo, InputError, Problem, TrainwrightError
+from trainwright.runs.progress import Progress
 from trainwright.spec.model import Data, Model, RunSpec
 
 _PART_BYTES_PER_TOKEN = 16  # a long text file becomes documents of about four sequences
@@ -64,15 +66,16 @@ class _Job:
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def prepare(spec: RunSpec, cache: Path, on_progress: OnProgress = silent) -> PreparedData:
+def prepare(spec: RunSpec, cache: Path, progress: Progress = silent) -> PreparedData:
     """Make or find the prepared data of a spec under ``cache``.
 
     Raises InputError for what is wrong with the data, the tokenizer or the model, SystemUnreachable for a store or
     the Hub.
     """
     data, model = _needed(spec)
-    tokenizer_folder, config_folder = locate.tokenizer_folder(model), locate.config_folder(model)
-    job = _job(spec, data, tokenizer_folder, cache, Teller(on_progress))
+    config_folder = locate.model_folder(model, cache, progress)
+    tokenizer_folder = locate.tokenizer_folder(model, cache, progress)
+    job = _job(spec, data, tokenizer_folder, cache, progress)
     final = cache / job.digest
     ready = _ready(final, data.bad_rows)
     if ready is not None:
@@ -80,6 +83,7 @@ def prepare(spec: RunSpec, cache: Path, on_progress: OnProgress = silent) -> Pre
         return ready
     tokenizer = Tokenizer.load(tokenizer_folder)
     check_against_model(tokenizer.record, tokenizer_folder, config_folder)
+    _check_special(spec, tokenizer)
     try:
         with building(final) as (temporary, commit):
             _write(job, tokenizer, temporary)
@@ -98,9 +102,10 @@ def _needed(spec: RunSpec) -> tuple[Data, Model]:
     return spec.data, spec.model
 
 
-def _job(spec: RunSpec, data: Data, tokenizer: Path, cache: Path, teller: Teller) -> _Job:
+def _job(spec: RunSpec, data: Data, tokenizer: Path, cache: Path, progress: Progress) -> _Job:
     workers = available_cores() if data.workers == "auto" else data.workers
-    found = _find(data)
+    found = _find(data, cache, progress)
+    teller = Teller(progress)
     teller.begin("hash", sum(source.size for _, _, source in found))
     memory = cache / "hashes"
     inputs = [
@@ -114,9 +119,8 @@ def _job(spec: RunSpec, data: Data, tokenizer: Path, cache: Path, teller: Teller
         "chat_template": hashlib.sha256(template.encode()).hexdigest() if template else None,
         "objective": spec.objective,
         "sequence_length": spec.sequence_length,
-        **data.model_dump(
-            mode="json", include={"packing", "shuffle", "eval_fraction", "over_long", "drop_duplicates"}
-        ),
+        "packing": _packing(spec, data),
+        **data.model_dump(mode="json", include={"shuffle", "eval_fraction", "over_long", "drop_duplicates"}),
         "sources": [
             {
                 "held_out": one.held_out,
@@ -130,14 +134,16 @@ def _job(spec: RunSpec, data: Data, tokenizer: Path, cache: Path, teller: Teller
     return _Job(spec, data, inputs, template, workers, teller, content)
 
 
-def _find(data: Data) -> list[tuple[bool, int, FoundSource]]:
+def _find(data: Data, cache: Path, progress: Progress) -> list[tuple[bool, int, FoundSource]]:
     """(held out, index, source) for all sources, those for evaluation first. Every problem at once."""
     problems: list[Problem] = []
     found = []
     for held_out, name, listed in ((True, "eval_sources", data.eval_sources), (False, "sources", data.sources)):
         for index, source in enumerate(listed):
             try:
-                found.append((held_out, index, sources.find(source, f"data.{name}.{index}")))
+                where = f"data.{name}.{index}"
+                path = locate.source_path(source, where, cache, progress)
+                found.append((held_out, index, sources.find(source, where, path)))
             except InputError as error:
                 problems += error.problems
     if problems:
@@ -186,24 +192,49 @@ def _write(job: _Job, tokenizer: Tokenizer, folder: Path) -> None:
         sources=[_record(one, count) for one, count in zip(job.inputs, counts, strict=True)],
         bad_rows=builder.bad,
         shards=builder.shards,
-        files=[*builder.files, listing.close()],
+        files=[*builder.files, listing.close(), *_vocabulary(job, tokenizer, folder)],
     )
     whole = HashedFile(folder / NAME)
     whole.write(manifest.to_json().encode())
     whole.close()
 
 
+def _packing(spec: RunSpec, data: Data) -> bool:
+    """Sentence pairs are cut from one document, so a sequence then holds one."""
+    return data.packing and not (spec.objective == "masked" and spec.masked.sentence_pairs)
+
+
+def _vocabulary(job: _Job, tokenizer: Tokenizer, folder: Path) -> list[FileRecord]:
+    if job.spec.objective != "masked":
+        return []
+    whole = HashedFile(folder / VOCABULARY)
+    whole.write(flags_of(tokenizer).tobytes())
+    return [whole.close()]
+
+
+def _check_special(spec: RunSpec, tokenizer: Tokenizer) -> None:
+    """Masked models need their special tokens; say so before anything is read."""
+    if spec.objective != "masked":
+        return
+    needed = ("mask", "cls", "sep") if spec.masked.sentence_pairs else ("mask",)
+    missing = [f"{role}_token" for role in needed if getattr(tokenizer.record, role) is None]
+    if missing:
+        what = f"has no {', '.join(missing)}, which objective: masked needs"
+        instead = "use the tokenizer of an encoder such as BERT, or objective: causal"
+        raise InputError([Problem(str(tokenizer.folder), field="objective", what=what, instead=instead)])
+
+
 def _build_settings(job: _Job, tokenizer: Tokenizer) -> BuildSettings:
     masked = job.spec.objective == "masked"
     return BuildSettings(
         sequence_length=job.spec.sequence_length,
-        packing=job.data.packing,
+        packing=_packing(job.spec, job.data),
         keep_order=not job.data.shuffle,
         eval_fraction=0.0 if job.data.eval_sources else job.data.eval_fraction,
         over_long=None if job.data.over_long == "auto" else job.data.over_long,
         drop_duplicates=job.data.drop_duplicates,
         bad_rows=job.data.bad_rows,
-        around=(tokenizer.prefix, tokenizer.suffix) if masked else ((), ()),
+        around=(tokenizer.record.prefix, tokenizer.record.suffix) if masked else ([], []),
         token_type=_token_type(tokenizer),
     )
 
@@ -230,7 +261,7 @@ def _run(job: _Job, tokenizer: Tokenizer, builder: Builder) -> list[Counts]:
                 builder.count_lines(result.lines)
             elif task.source not in full:
                 builder.add(result)
-                job.teller.advance(result.read, documents=len(result.lengths), tokens=len(result.ids))
+                job.teller.advance(result.read)
                 limit = job.inputs[task.source].found.source.limit
                 if limit is not None and counts[-1].bytes >= limit.bytes:
                     full.add(task.source)

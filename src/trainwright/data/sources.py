@@ -53,9 +53,8 @@ class FoundSource:
         return sum(file.size for file in self.files)
 
 
-def find(source: Source, where: str, local: Path | None = None) -> FoundSource:
-    """List the files of a source. ``local`` is where an address was staged. Raises InputError when there are none."""
-    path = Path(source.path) if local is None else local
+def find(source: Source, where: str, path: Path) -> FoundSource:
+    """List the files of a source, which is at ``path`` here. Raises InputError when there are none."""
     problem = _Problems(source, where)
     if path.is_dir():
         path = _train_split(path, problem)
@@ -67,7 +66,7 @@ def find(source: Source, where: str, local: Path | None = None) -> FoundSource:
     if not everything:
         what = "holds no files" if path.is_dir() else "no such file or folder, and no file fits it as a glob"
         raise problem(what, _nearest(path))
-    chosen = [file for file in everything if _included(file.name, source.include, source.exclude)]
+    chosen = [file for file in everything if included(file.name, source.include, source.exclude)]
     if not chosen:
         raise problem(f"none of its {len(everything)} files fits include and exclude", "**/*.txt fits at any depth")
     form, files = _by_format(source, chosen, alone=path.is_file() or bool(source.include))
@@ -110,7 +109,8 @@ def _glob_part(part: str, known: dict[str, str]) -> str:
     return known.get(part, re.escape(part))
 
 
-def _included(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+def included(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+    """True for a name that fits some ``include`` (or there is none) and no ``exclude``."""
     wanted = [glob_pattern(text) for text in include]
     if wanted and not any(pattern.fullmatch(name) for pattern in wanted):
         return False

@@ -37,10 +37,6 @@ class Tokenizer:
     special_texts: tuple[str, ...]
     """Text of every special token, with or without a role."""
     chat_template: str | None
-    prefix: tuple[int, ...]
-    """What the tokenizer puts before a text by itself, such as <s> or [CLS]."""
-    suffix: tuple[int, ...]
-    """What it puts behind."""
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -65,9 +61,9 @@ class Tokenizer:
         named = {role: ids.get(role) for role in _SPECIAL if role != "unk"}
         prefix, suffix = _wrapping(backend)
         template = _chat_template(folder, config)
-        record = TokenizerRecord(fingerprint(folder), size, **named)
+        record = TokenizerRecord(fingerprint(folder), size, **named, prefix=prefix, suffix=suffix)
         added = tuple(token.content for token in backend.get_added_tokens_decoder().values() if token.special)
-        return cls(folder, backend, record, special, added, template, prefix, suffix)
+        return cls(folder, backend, record, special, added, template)
 
 
 def fingerprint(folder: Path) -> str:
@@ -106,13 +102,13 @@ def _no_tokenizer(folder: Path) -> Problem:
     return Problem(str(folder), what="holds no tokenizer.json", instead=instead)
 
 
-def _wrapping(backend: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _wrapping(backend: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
     """What the post-processor adds around a text, seen by adding it to one."""
     plain, whole = (backend.encode("a", add_special_tokens=special).ids for special in (False, True))
     for start in range(len(whole) - len(plain) + 1):
         if whole[start : start + len(plain)] == plain:
-            return tuple(whole[:start]), tuple(whole[start + len(plain) :])
-    return (), ()
+            return whole[:start], whole[start + len(plain) :]
+    return [], []
 
 
 def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
