@@ -17,7 +17,7 @@ class Sample:
     """A prompt and its continuation; ``before`` is the untrained model's, None when it was not asked."""
 
     prompt: str
-    after: str
+    text: str
     before: str | None = None
 
     def to_dict(self) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _training(spec: RunSpec, lineage: dict[str, Any]) -> str:
 def _samples(evaluation: Evaluation) -> str:
     if not evaluation.samples:
         return ""
-    blocks = [f"{_fenced(sample.prompt)}\n\ncontinues as\n\n{_fenced(sample.after)}" for sample in evaluation.samples]
+    blocks = [f"{_fenced(sample.prompt)}\n\ncontinues as\n\n{_fenced(sample.text)}" for sample in evaluation.samples]
     return "## Samples\n\n" + "\n\n".join(blocks)
 
 
