@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -325,6 +326,16 @@ def test_training_goes_on_when_the_supervisor_cannot_write_for_a_while(machine: 
     assert machine.notes(ref) == ["freed"]
     stages = [event["stage"] for event in Local().events(ref) if event["kind"] == "started"]
     assert stages == ["train"], "the second start could not be written down"
+
+
+def test_the_last_word_waits_for_a_disk_that_is_full(machine: Machine) -> None:
+    ref = machine.submit(script("train", "note(f'training {os.getpid()}'); wait_for('go'); " + FULL_DISK))
+    child, supervisor = machine.training(ref), machine.record(ref).supervisor.pid
+    (machine.folder(ref).root / "go").touch()
+    until(lambda: gone(child), "the end of the script")
+    assert machine.status(ref).phase == "RUNNING"
+    resource.prlimit(supervisor, resource.RLIMIT_FSIZE, (-1, -1))
+    assert machine.end(ref).phase == "SUCCEEDED"
 
 
 def test_damage_to_job_json_is_told_and_healed_by_resume(machine: Machine) -> None:

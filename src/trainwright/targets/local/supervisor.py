@@ -47,6 +47,7 @@ from trainwright.targets.local.record import Ended, JobRecord
 from trainwright.targets.local.stages import NAME, Settings, Stage
 
 _CANNOT_START = 127  # as a shell says it: there is no such program
+_FIRST_PATIENCE, _LAST_PATIENCE = 0.5, 256.0  # seconds between tries to write the last word; about 8 minutes in all
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -211,12 +212,16 @@ class Supervisor:
 
     def _end(self, ended: Ended) -> Ended:
         self._event("finished", phase=records.final_phase(ended), ended=ended)
-        self._update(
-            ended=ended, phase=records.final_phase(ended), **({"stage": None} if ended == "finished" else {})
-        )
+        changes: dict[str, Any] = {"ended": ended, "phase": records.final_phase(ended)}
+        if ended == "finished":
+            changes["stage"] = None
+        wait = _FIRST_PATIENCE
+        while not self._update(**changes) and wait <= _LAST_PATIENCE:
+            self._wait_for_stop(wait)  # without its last word, a finished run would look like a killed one
+            wait *= 2
         return ended
 
-    def _update(self, **changes: Any) -> None:
+    def _update(self, **changes: Any) -> bool:
         """Change the record. A disk that is full for a moment must not end a training that goes on."""
         moved = any(changes.get(name, getattr(self.record, name)) != getattr(self.record, name)
                     for name in ("phase", "stage", "attempt"))  # fmt: skip
@@ -227,6 +232,8 @@ class Supervisor:
             records.write_record(self.run_folder, self.record)
         except OSError as error:
             _say(f"{self.run_folder.job_file} cannot be written: {error}")
+            return False
+        return True
 
     def _event(self, kind: Kind, **fields: Any) -> None:
         try:
