@@ -1,0 +1,216 @@
+"""Attention that stays inside documents, as one function that transformers' models call for their own.
+
+Takes queries, keys and values from any model that uses transformers' attention interface, and a ``Documents`` value
+that travels through the model's forward as a keyword argument. Other kernels and context parallelism plug in here;
+no model is patched.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from trainwright.errors import AnswerNo, MissingExtra
+
+Kernel = Literal["sdpa", "flash", "flex"]
+
+#: Name under which transformers knows the function below. A name without a mask function of its own keeps
+#: transformers from building masks (and from waiting for the device to look for packed sequences).
+IMPLEMENTATION = "trainwright"
+ARGUMENT = "documents"
+
+
+@dataclass(eq=False)
+class Documents:
+    """Which positions of a micro-batch may see which.
+
+    ``ids`` [B, T] numbers the documents of each row (-1 on padding) and is None when every row is one whole document.
+    ``boundaries`` (int32, flattened over the batch) and ``longest`` are the ends of documents for ``flash``.
+    """
+
+    ids: Tensor | None
+    causal: bool
+    kernel: Kernel = "sdpa"
+    recompute: bool = False
+    boundaries: Tensor | None = None
+    longest: int = 0
+    reached: bool = False
+    _masks: dict[int, Any] = field(default_factory=dict)
+
+    def mask(self, length: int, window: int, device: torch.device) -> Tensor | None:
+        """Boolean mask [B or 1, 1, T, T], true where a query may look; None when causality alone says it all."""
+        window = window if 0 < window < length else 0
+        if window not in self._masks:
+            self._masks[window] = self._build(length, window, device)
+        mask: Tensor | None = self._masks[window]
+        return mask
+
+    def _build(self, length: int, window: int, device: torch.device) -> Tensor | None:
+        place = torch.arange(length, device=device)
+        distance = place[:, None] - place[None, :]
+        allowed = None
+        if self.ids is not None:
+            # Padding (-1) sees padding: a row without any key would give NaN.
+            allowed = (self.ids[:, None, :, None] == self.ids[:, None, None, :]) & (
+                distance >= 0 if self.causal else torch.ones_like(distance, dtype=torch.bool)
+            )
+        if window:
+            near = (distance < window) & (distance >= 0) if self.causal else distance.abs() < window
+            allowed = near[None, None] if allowed is None else allowed & near
+        return allowed
+
+    def block_mask(self, length: int, window: int, device: torch.device) -> Any:
+        """The same for flex attention, which skips blocks that nobody sees."""
+        key = -1 - window
+        if key not in self._masks:
+            self._masks[key] = _flex_mask(self.ids, self.causal, length, window, device)
+        return self._masks[key]
+
+
+def choose_kernel(asked: str, device_type: str, dtype: torch.dtype) -> Kernel:
+    """The kernel to use. ``auto`` is torch's own; the others are refused with the reason where they cannot run."""
+    if asked in ("auto", "sdpa"):
+        return "sdpa"
+    if device_type != "cuda":
+        raise AnswerNo(f"attention: {asked} needs a CUDA device and this run is on {device_type}", "use sdpa or auto")
+    if asked == "flash":
+        if dtype not in (torch.bfloat16, torch.float16):
+            raise AnswerNo("attention: flash computes in bf16 or fp16 only", "set precision: bf16, or attention: sdpa")
+        if importlib.util.find_spec("flash_attn") is None:
+            raise MissingExtra("attention: flash", "flash")
+        return "flash"
+    return "flex"
+
+
+def register() -> None:
+    """Make the function known to transformers; harmless when repeated."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(IMPLEMENTATION, attend)
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention within documents. Query [B, heads, T, d], key and value [B, KV heads, T, d]; gives [B, T, heads, d]."""
+    documents = kwargs.get(ARGUMENT)
+    if documents is None:
+        raise AnswerNo(
+            f"{type(module).__name__} does not hand keyword arguments down to attention",
+            "train this model with your own script (train.script), or name another model",
+        )
+    foreign = [name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None]
+    if foreign:
+        raise AnswerNo(
+            f"{type(module).__name__} changes attention scores by {', '.join(foreign)}, which no kernel here computes",
+            "train this model with your own script (train.script)",
+        )
+    documents.reached = True
+    window = int(kwargs.get("sliding_window") or 0)
+    core = _CORES[documents.kernel]
+    if documents.recompute and torch.is_grad_enabled():
+        # Selective recomputation (Korthikanti et al. 2022, section 5): only the attention core runs again.
+        return checkpoint(core, query, key, value, documents, window, dropout, scaling, use_reentrant=False), None
+    return core(query, key, value, documents, window, dropout, scaling), None
+
+
+def _sdpa(
+    query: Tensor, key: Tensor, value: Tensor, documents: Documents, window: int, dropout: float, scale: float | None
+) -> Tensor:
+    mask = documents.mask(query.shape[2], window, query.device)
+    grouped = key.shape[1] != query.shape[1]
+    if grouped and (mask is not None or query.device.type == "cpu"):
+        # Only the mask-free kernels on CUDA take grouped heads; elsewhere torch would fall back to its slowest path.
+        repeats = query.shape[1] // key.shape[1]
+        key, value, grouped = _repeat(key, repeats), _repeat(value, repeats), False
+    out = F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=mask is None and documents.causal,
+        scale=scale,
+        enable_gqa=grouped,
+    )
+    return out.transpose(1, 2)
+
+
+def _repeat(heads: Tensor, times: int) -> Tensor:
+    batch, count, length, width = heads.shape
+    return heads[:, :, None].expand(batch, count, times, length, width).reshape(batch, count * times, length, width)
+
+
+def _flash(
+    query: Tensor, key: Tensor, value: Tensor, documents: Documents, window: int, dropout: float, scale: float | None
+) -> Tensor:
+    from flash_attn import flash_attn_varlen_func
+
+    batch, heads, length, width = query.shape
+    flat = [x.transpose(1, 2).reshape(batch * length, x.shape[1], width) for x in (query, key, value)]
+    out = flash_attn_varlen_func(
+        *flat,
+        cu_seqlens_q=documents.boundaries,
+        cu_seqlens_k=documents.boundaries,
+        max_seqlen_q=documents.longest,
+        max_seqlen_k=documents.longest,
+        dropout_p=dropout,
+        softmax_scale=scale,
+        causal=documents.causal,
+        window_size=(window - 1, 0 if documents.causal else window - 1) if window else (-1, -1),
+    )
+    result: Tensor = out.view(batch, length, heads, width)
+    return result
+
+
+def _flex(
+    query: Tensor, key: Tensor, value: Tensor, documents: Documents, window: int, dropout: float, scale: float | None
+) -> Tensor:
+    if dropout:
+        raise AnswerNo("attention: flex computes no dropout on attention weights", "use attention: sdpa")
+    mask = documents.block_mask(query.shape[2], window, query.device)
+    grouped = key.shape[1] != query.shape[1]
+    out: Tensor = _compiled_flex()(query, key, value, block_mask=mask, scale=scale, enable_gqa=grouped)
+    return out.transpose(1, 2)
+
+
+_compiled: list[Any] = []
+
+
+def _compiled_flex() -> Any:
+    if not _compiled:
+        from torch.nn.attention.flex_attention import flex_attention
+
+        # Uncompiled it would write out all scores, which is what it is meant to avoid.
+        _compiled.append(torch.compile(flex_attention, dynamic=False))
+    return _compiled[0]
+
+
+def _flex_mask(ids: Tensor | None, causal: bool, length: int, window: int, device: torch.device) -> Any:
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def seen(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        allowed = query >= key if causal else query == query
+        if ids is not None:
+            allowed = allowed & (ids[batch, query] == ids[batch, key])
+        if window:
+            allowed = allowed & ((query - key).abs() < window)
+        return allowed
+
+    return create_block_mask(seen, None if ids is None else ids.shape[0], None, length, length, device=str(device))
+
+
+_CORES = {"sdpa": _sdpa, "flash": _flash, "flex": _flex}
