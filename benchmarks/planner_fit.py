@@ -34,11 +34,11 @@ class Free:
 A100 = (
     Free("chip", "a100", "gemm_efficiency", 0.6, 0.92),
     Free("chip", "a100", "gemm_traffic", 0.0, 1.0),
-    Free("chip", "a100", "gemm_seconds", 1e-6, 2e-5),
+    Free("chip", "a100", "gemm_seconds", 2e-6, 2e-5),
     Free("chip", "a100", "memory_efficiency", 0.6, 0.92),
     Free("chip", "a100", "kernel_seconds", 1e-6, 2e-5),
     Free("network", "a100/nvswitch", "intra_efficiency", 0.6, 0.95),
-    Free("network", "a100/nvswitch", "intra_alpha", 5e-6, 1e-4),
+    Free("network", "a100/nvswitch", "intra_alpha", 1e-5, 3e-4),
     Free("network", "a100/nvswitch", "intra_ramp", 1e6, 3e7),
 )
 MEGATRON_2021 = (

@@ -106,7 +106,7 @@ class Compute:
         point_forward = self.moved(pointwise, stack.kernels_forward)
         point_backward = self.moved(1.5 * pointwise, stack.kernels_backward)
         if w.method != "full":
-            adapters = 4 + (3 if d.gated else 2) - 1
+            adapters = stack.adapter_linears
             low = w.lora_rank
             one = self.gemm(tokens, low, d.hidden) + self.gemm(tokens, d.hidden / tp, low)
             forward += adapters * one

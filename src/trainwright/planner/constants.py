@@ -82,6 +82,8 @@ class StackConstants:
     #: Share of tensor-parallel collectives hidden, forward and backward.
     tp_overlap_forward: float
     tp_overlap_backward: float
+    #: Linear layers of a block that get an adapter under LoRA on all of them (q, k, v and gate, up fused or not).
+    adapter_linears: int
     #: Gradient reduction and parameter gathering run during compute.
     dp_overlap: bool
     #: Share of the compute window that overlapped collectives may really use.

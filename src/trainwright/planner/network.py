@@ -13,6 +13,9 @@ from math import sqrt
 from trainwright.planner.constants import NetworkConstants
 from trainwright.planner.workload import Machine
 
+#: Latency that each further node adds to a ring.
+HOP_SECONDS = 5e-6
+
 
 @dataclass(frozen=True)
 class Group:
@@ -59,15 +62,20 @@ class Network:
             return 0.0
         c = self._c
         intra = inter = 0.0
-        alpha = c.intra_alpha * passes / 2
+        # Latency is stated for eight ranks; a ring of fewer has fewer hops, over a fixed cost of about a third.
+        alpha = c.intra_alpha * passes / 2 * (0.3 + 0.1 * (g.local - 1))
         if g.local > 1:
             intra = passes * (g.local - 1) / g.local * size / self._intra_bandwidth(g.local)
             intra *= 1 + sqrt(c.intra_ramp / size)
         if g.nodes > 1:
             inter = passes * (g.nodes - 1) / g.nodes * (size / g.local) / self._rank_inter
             inter *= 1 + sqrt(c.inter_ramp / (size * self._machine.per_node / g.local))
-            # Trees and pipelined rings: latency grows with the logarithm of the nodes, not with their number.
-            alpha += c.inter_alpha * passes / 2 * max(1.0, (g.nodes - 1).bit_length() ** 0.5)
+            # All-reduce uses trees, whose latency grows with the logarithm of the nodes; gather and scatter use
+            # rings, which visit every node.
+            if passes == 2:
+                alpha += c.inter_alpha * max(1.0, (g.nodes - 1).bit_length() ** 0.5)
+            else:
+                alpha += c.inter_alpha / 2 + HOP_SECONDS * (g.nodes - 2)
         return alpha + max(intra, inter)
 
     def all_reduce(self, size: float, g: Group) -> float:

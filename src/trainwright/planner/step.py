@@ -113,7 +113,9 @@ class StepModel:
             ring = (cut.cp - 1) * net.send(kv, groups["cp"].nodes > 1)
             window = layer.core_attention * (cut.cp - 1) / cut.cp * stack.overlap_window
             passes = 3 if cut.recompute == "none" else 4
-            cp_layer = passes * max(0.0, ring - window) + 0.1 * passes * ring
+            # Each arriving part's output is merged with what is there: read both, write one, in fp32.
+            merge = (cut.cp - 1) * self.compute.moved(12.0 * tokens * d.q_size / cut.tp, 2)
+            cp_layer = passes * (max(0.0, ring - window) + 0.1 * ring + merge)
             host_collectives += 2 * (cut.cp - 1) * stack.collective_seconds
             if collectives is not None:
                 collectives.append(

@@ -1,0 +1,218 @@
+"""From a question to a ``Plan``: check, search, explain, price.
+
+``Question`` is all that decides a plan, as plain values; ``answer`` is pure. A workload that fits nowhere raises
+``DoesNotFit``, which carries the closest plan and the smallest changes that would help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trainwright.errors import AnswerNo, InputError, Problem
+from trainwright.models.layout import Layout
+from trainwright.planner.constants import Constants, constants_for
+from trainwright.planner.evaluate import Evaluated, chunks_of, evaluate
+from trainwright.planner.goodput import FAILURES_PER_NODE_HOUR, RESTART_SECONDS, goodput
+from trainwright.planner.legality import layout_troubles, workload_troubles
+from trainwright.planner.plan import Plan, RankClass, Reason
+from trainwright.planner.remedies import Remedy, remedies
+from trainwright.planner.search import Found, Objective, Space, search
+from trainwright.planner.step import StepModel
+from trainwright.planner.why import is_outside, reasons, rules_of_thumb, strategies
+from trainwright.planner.workload import OPTIMIZER_BYTES, Machine, Workload
+
+GIB = 2**30
+#: Bytes/s at which one rank writes its checkpoint part to shared storage, where nothing better is known.
+CHECKPOINT_BANDWIDTH = 1e9
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked. ``where`` names the input in messages; ``why`` adds the strategy table (slower)."""
+
+    workload: Workload
+    machine: Machine
+    space: Space = field(default_factory=Space)
+    objective: Objective = "time"
+    why: bool = False
+    where: str = "plan"
+    spec_sha256: str = ""
+    overlay: Mapping[str, Mapping[str, float]] | None = None
+    failures_per_node_hour: float = FAILURES_PER_NODE_HOUR
+    restart_seconds: float = RESTART_SECONDS
+
+    @property
+    def constants(self) -> Constants:
+        """Constants of this machine under this stack."""
+        return constants_for(self.machine.accelerator, self.machine.fabric, self.workload.stack, self.overlay)
+
+    @property
+    def model(self) -> StepModel:
+        """The evaluator of this question's layouts."""
+        return StepModel(self.workload, self.machine, self.constants)
+
+
+class DoesNotFit(AnswerNo):
+    """No legal layout fits. ``plan`` is the closest one; ``remedies`` are changes that would make it fit."""
+
+    def __init__(self, message: str, plan: Plan | None, found: list[Remedy]):
+        self.plan = plan
+        self.remedies = found
+        options = "; ".join(
+            f"{r.change} (saves {r.bytes_saved / GIB:.1f} GiB per accelerator, {r.slower:.2f}× the machine time)"
+            for r in found
+        )
+        super().__init__(message, options or "more or larger accelerators are needed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON-ready values, with the closest plan and the remedies."""
+        return {
+            **super().to_dict(),
+            "plan": self.plan.to_dict() if self.plan else None,
+            "remedies": [r.to_dict() for r in self.remedies],
+        }
+
+
+def answer(question: Question) -> Plan:
+    """The plan of a question. InputError lists every problem of the input at once; DoesNotFit says what would."""
+    _check(question)
+    model = question.model
+    found = search(model, question.space, question.objective)
+    if not found.ranked:
+        raise _no(question, model, found)
+    plan = to_plan(question, model, found.ranked[0])
+    told = reasons(model, found)
+    extra = dict(plan.extra)
+    extra["search"] = {
+        "legal": found.legal,
+        "fitting": found.fitting,
+        "evaluated": found.evaluated,
+        "ruled_out": dict(found.counts),
+    }
+    extra["front"] = [_brief(e) for e in found.front]
+    if question.why:
+        told += rules_of_thumb(model, found)
+        extra["strategies"] = [s.to_dict() for s in strategies(model)]
+    return replace(
+        plan,
+        reasons=tuple(told),
+        runners_up=tuple(_brief(e) for e in found.ranked[1:]),
+        rejected=found.rejected,
+        extra=extra,
+    )
+
+
+def answer_layout(question: Question, layout: Layout) -> Plan:
+    """Evaluate one forced layout, whether or not it fits (``extra.fits`` says so). InputError when it is illegal."""
+    _check(question, layout)
+    model = question.model
+    evaluated = evaluate(model, layout)
+    plan = to_plan(question, model, evaluated)
+    told = [Reason("This layout was given; nothing was searched.", "--layout")]
+    if not evaluated.fits:
+        text = (
+            f"It does not fit: the fullest rank needs {evaluated.peak / GIB:.1f} GiB, "
+            f"{evaluated.capacity / GIB:.1f} GiB are usable."
+        )
+        told.append(Reason(text, "memory"))
+    return replace(plan, reasons=tuple(told))
+
+
+def _check(question: Question, layout: Layout | None = None) -> None:
+    troubles = list(workload_troubles(question.workload))
+    if layout is not None:
+        troubles += layout_troubles(question.workload, question.machine, layout)
+    if troubles:
+        raise InputError(
+            [Problem(question.where, field=name, what=what, instead=way) for name, what, way in troubles]
+        )
+
+
+def _no(question: Question, model: StepModel, found: Found) -> Exception:
+    if found.closest is None:
+        reasons_ = sorted({r.reason for r in found.rejected}) or ["the forced degrees leave no legal layout"]
+        return InputError(
+            [Problem(question.where, field="layout", what=f"no legal layout: {text}") for text in reasons_[:8]]
+        )
+    closest = found.closest
+    helping = remedies(model, question.space, closest)
+    message = (
+        f"{question.workload.dims.name} does not fit on {question.machine.nodes} × {question.machine.name}: the "
+        f"closest of {found.legal} layouts ({closest.layout}) needs {closest.peak / GIB:.1f} GiB of "
+        f"{closest.capacity / GIB:.1f} GiB per accelerator"
+    )
+    plan = replace(to_plan(question, model, closest), rejected=found.rejected)
+    return DoesNotFit(message, plan, helping)
+
+
+def to_plan(question: Question, model: StepModel, best: Evaluated) -> Plan:
+    """The Plan value of one evaluated layout, priced; reasons and rivals are left to the caller."""
+    w, machine = question.workload, question.machine
+    steps = w.steps or (None if w.tokens is None else w.tokens / w.tokens_per_step)
+    hours = None if steps is None else steps * best.seconds.total / 3600
+    cost = None if hours is None or machine.price is None else hours * machine.nodes * machine.price
+    constants = model.constants
+    wide = is_outside(model, best)
+    saving = w.checkpoint_seconds
+    if saving is None:
+        saving = checkpoint_bytes(w) / best.layout.world_size / CHECKPOINT_BANDWIDTH
+    good = goodput(
+        machine.nodes,
+        saving,
+        hours,
+        cost,
+        failures_per_node_hour=question.failures_per_node_hour,
+        restart_seconds=question.restart_seconds,
+    )
+    outside = constants_for("unknown", machine.fabric, w.stack)
+    return Plan(
+        spec_sha256=question.spec_sha256,
+        layout=best.layout,
+        machine=f"{machine.nodes} × {machine.name} ({machine.per_node} × {machine.accelerator})",
+        facts_date=machine.facts_date or None,
+        ranks=tuple(RankClass(stage, rank) for stage, rank in enumerate(best.ranks)),
+        step_seconds=best.seconds,
+        collectives=best.collectives,
+        tokens_per_s=best.tokens_per_s,
+        mfu=best.mfu,
+        hours=hours,
+        cost=cost,
+        error_pct={
+            "time": outside.error_time_pct if wide else constants.error_time_pct,
+            "memory": outside.error_memory_pct if wide else constants.error_memory_pct,
+        },
+        extra={
+            "fits": best.fits,
+            "capacity_bytes": best.capacity,
+            "peak_bytes": best.peak,
+            "host_bytes_per_node": best.host_bytes,
+            "chunks": chunks_of(best.layout),
+            "mfu_convention": "full attention, recomputation not counted (PaLM, appendix B)",
+            "global_batch_size": best.layout.global_batch_size,
+            "sequence_length": w.sequence_length,
+            "parameters": w.dims.params,
+            "stack": w.stack,
+            "calibration": constants.source,
+            "price_per_node_hour": machine.price,
+            "price_date": machine.price_date or None,
+            "goodput": good.to_dict(),
+        },
+    )
+
+
+def checkpoint_bytes(w: Workload) -> float:
+    """Bytes of one full checkpoint: fp32 weights (or weights and master) and optimizer state of what is trained."""
+    per = max(4.0, w.state.weights + w.state.master) + OPTIMIZER_BYTES[w.optimizer]
+    return per * w.trained_params
+
+
+def _brief(e: Evaluated) -> dict[str, Any]:
+    return {
+        "layout": e.layout.to_dict(),
+        "seconds": e.seconds.total,
+        "tokens_per_s": e.tokens_per_s,
+        "mfu": e.mfu,
+        "peak_bytes": e.peak,
+    }
