@@ -40,15 +40,14 @@ from trainwright.targets.local.process import (
     end_marked,
     identify,
     liveness,
-    marked,
     reap,
 )
 from trainwright.targets.local.record import Ended, JobRecord
 from trainwright.targets.local.stages import NAME, Settings, Stage
+from trainwright.targets.local.watcher import STOP_SIGNALS, say, start_watcher
 
 _CANNOT_START = 127  # as a shell says it: there is no such program
 _FIRST_PATIENCE, _LAST_PATIENCE = 0.5, 256.0  # seconds between tries to write the last word; about 8 minutes in all
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Supervisor:
@@ -63,7 +62,7 @@ class Supervisor:
         os.set_blocking(wake_writer, False)
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
-        for number in _STOP_SIGNALS:
+        for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
 
     def run(self) -> Ended:
@@ -116,7 +115,7 @@ class Supervisor:
         try:
             child = self._start(stage)
         except _CannotStart as error:
-            _say(f"{stage.name}: {error}")
+            say(f"{stage.name}: {error}")
             with contextlib.suppress(OSError):
                 self._log_file(stage).write_text(f"{error}\n")
             return error.code
@@ -163,7 +162,7 @@ class Supervisor:
                     _signal_group(child.pid, signal.SIGTERM)
                     deadline = time.monotonic() + self._grace()
                 elif deadline is not None and time.monotonic() >= deadline:
-                    _say(f"pid {child.pid} did not end in time; it is killed")
+                    say(f"pid {child.pid} did not end in time; it is killed")
                     _signal_group(child.pid, signal.SIGKILL)
                     child.wait()
         finally:
@@ -231,7 +230,7 @@ class Supervisor:
         try:
             records.write_record(self.run_folder, self.record)
         except OSError as error:
-            _say(f"{self.run_folder.job_file} cannot be written: {error}")
+            say(f"{self.run_folder.job_file} cannot be written: {error}")
             return False
         return True
 
@@ -239,7 +238,7 @@ class Supervisor:
         try:
             self.run_folder.event_log(self.record.attempt, SUPERVISOR).write(kind, **fields)
         except OSError as error:
-            _say(f"event {kind} cannot be written: {error}")
+            say(f"event {kind} cannot be written: {error}")
 
 
 class _CannotStart(Exception):
@@ -273,45 +272,6 @@ def last_attempt(run: RunFolder, record: JobRecord | None) -> int:
     names = (path.name for path in run.logs.iterdir()) if run.logs.is_dir() else ()
     logged = (int(name) for name in names if name.isascii() and name.isdigit())
     return max([record.attempt if record else 0, *logged], default=0)
-
-
-def watch(pipe: int, mark: str, grace_seconds: float) -> None:
-    """The watcher: wait for the supervisor's end; when it came without a word, end all that it had started.
-
-    It inherits the lock, so nobody can start the run again before that is done.
-    """
-    for number in (*_STOP_SIGNALS, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)
-    if os.read(pipe, 1):
-        return
-    left = marked(mark)
-    _say(f"the supervisor is gone; ending {len(left)} process(es) that it had started")
-    end_marked(mark, grace_seconds, told={pid for pid in left if _leads_here(pid)})
-
-
-def _leads_here(pid: int) -> bool:
-    """True for a stage's first process. The kernel has told it (``die_with_parent``); told twice, it may not save."""
-    try:
-        return os.getpgid(pid) == pid and os.getsid(pid) == os.getsid(0)
-    except ProcessLookupError:
-        return False
-
-
-def _start_watcher(mark: str, grace_seconds: float, ready: int) -> int:
-    """Fork the watcher; returns the pipe into which one byte means "all is well, leave"."""
-    reader, writer = os.pipe()
-    if os.fork():
-        os.close(reader)
-        return writer
-    code = 0
-    try:
-        os.close(writer)
-        os.close(ready)  # its end is how the starter learns that nobody will answer
-        watch(reader, mark, grace_seconds)
-    except BaseException:  # noqa: BLE001  # a forked child must never return into its parent's code
-        traceback.print_exc()
-        code = 1
-    os._exit(code)
 
 
 def _end_earlier(run: RunFolder, grace_seconds: float) -> None:
@@ -354,7 +314,7 @@ def supervise(root: Path, lock: int, ready: int, cwd: str) -> Ended:
         _end_earlier(run, settings.grace_seconds)
         run.cancel_request.unlink(missing_ok=True)
         adopt_orphans()
-        watcher = _start_watcher(mark, settings.grace_seconds, ready)
+        watcher = start_watcher(mark, settings.grace_seconds, ready)
         records.sign_lock(lock, record.supervisor, mark)
         supervisor = Supervisor(run, spec, settings, record)
         records.write_record(run, record)
@@ -387,11 +347,6 @@ def _oom_kills() -> int:
             if name == "oom_kill":
                 return int(value)
     return 0
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):
-        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def main() -> NoReturn:

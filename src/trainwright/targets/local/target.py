@@ -67,7 +67,6 @@ class Local:
         """Start the run of a bundle under a supervisor of its own; see ``Target.submit``."""
         rendered = _read_bundle(bundle)
         spec = read_resolved(bundle / "spec.yaml")
-        resolve_secrets(spec, os.environ)
         place = _runs_folder(bundle, rendered.run_id, spec, runs)
         if fresh:
             run, lock = self._claim_new(place, rendered.run_id)
@@ -84,7 +83,6 @@ class Local:
         """Start an unfinished run again; with a bundle also a finished one, by the edited spec in it."""
         run = self.folder(ref)
         edited = _read_bundle(bundle) if bundle is not None else None
-        resolve_secrets(run.spec() if bundle is None else read_resolved(bundle / "spec.yaml"), os.environ)
         lock = self._claim(run, again=edited is not None)
         if lock is None:
             if edited is not None and not state_of(look(run)).final:
@@ -224,6 +222,7 @@ class Local:
         with _writing(run):
             if bundle is not None:
                 _install(run, bundle)
+            resolve_secrets(run.spec(), os.environ)  # told here, where the user looks, not in a log
             run.logs.mkdir(exist_ok=True)
             log = run.supervisor_log.open("ab")
         with log:
