@@ -11,7 +11,7 @@ from typing import Any
 import trainwright
 from trainwright.reports import figures
 from trainwright.reports.figures import Chart, Line
-from trainwright.reports.markup import Cell, figure, page, preformatted, section, table, text
+from trainwright.reports.markup import Cell, figure, keys, page, preformatted, section, table, text
 from trainwright.reports.record import RunRecord
 from trainwright.reports.words import amount, bytes_, duration, number
 
@@ -95,11 +95,12 @@ def _charts(runs: Sequence[RunRecord]) -> str:
         )
         if lines:
             drawn.append(_chart(field, title, lines, unit, from_zero))
-    return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
+    legend = keys([run.run_id for run in runs])
+    return f'{legend}<div class="charts">{"".join(drawn)}</div>' if drawn else ""
 
 
 def _chart(name: str, title: str, lines: tuple[Line, ...], unit: str, from_zero: bool) -> str:
-    return figure(title, figures.line_chart(Chart(name, title, lines, unit=unit, from_zero=from_zero)))
+    return figure(title, figures.line_chart(Chart(name, title, lines, unit=unit, from_zero=from_zero, legend=False)))
 
 
 def _differences(runs: Sequence[RunRecord]) -> str:

@@ -50,6 +50,7 @@ class Chart:
     x_label: str = "step"
     unit: str = ""
     from_zero: bool = False
+    legend: bool = True
     marks: tuple[tuple[float, str], ...] = field(default=())
     """Vertical lines: x and a word."""
 
@@ -68,7 +69,7 @@ def line_chart(chart: Chart) -> str:
         _finish(axes, chart.x_label, chart.unit)
         if chart.from_zero:
             axes.set_ylim(bottom=0)
-        if len(chart.lines) > 1:
+        if chart.legend and len(chart.lines) > 1:
             _legend(axes, len(chart.lines))
         return _svg(figure, chart.name, chart.title)
 
@@ -94,7 +95,7 @@ def timeline(
     """SVG of what happened when: bars as (row, begin, end) and marks as (time, kind), both in minutes."""
     rows = list(dict.fromkeys(row for row, _, _ in bars))
     kinds = list(dict.fromkeys(kind for _, kind in marks))
-    with _figure(height=0.9 + 0.27 * (len(rows) + bool(kinds)), width=2 * _WIDTH) as (figure, axes):
+    with _figure(height=max(_HEIGHT, 0.9 + 0.27 * (len(rows) + bool(kinds)))) as (figure, axes):
         for row, begin, end in bars:
             place = rows.index(row)
             axes.barh(place, end - begin, 0.62, left=begin, color=_SERIES[place % 4], edgecolor=_PAPER, linewidth=0.6)
@@ -117,7 +118,7 @@ def timeline(
 def bar_rows(name: str, title: str, rows: Mapping[str, Mapping[str, float]], unit: str) -> str:
     """SVG of horizontal bars, a row each, cut into named parts."""
     parts = list(dict.fromkeys(part for row in rows.values() for part, value in row.items() if value))
-    with _figure(height=0.95 + 0.3 * len(rows), width=2 * _WIDTH) as (figure, axes):
+    with _figure(height=0.95 + 0.3 * len(rows)) as (figure, axes):
         for place, row in enumerate(rows.values()):
             left = 0.0
             for number, part in enumerate(parts):
@@ -139,7 +140,7 @@ def bar_rows(name: str, title: str, rows: Mapping[str, Mapping[str, float]], uni
 
 
 @contextmanager
-def _figure(height: float = _HEIGHT, width: float = _WIDTH) -> Iterator[tuple[Any, Any]]:
+def _figure(height: float = _HEIGHT) -> Iterator[tuple[Any, Any]]:
     try:
         import matplotlib
         from matplotlib.figure import Figure  # not pyplot: it keeps figures alive and looks for a display
@@ -153,7 +154,7 @@ def _figure(height: float = _HEIGHT, width: float = _WIDTH) -> Iterator[tuple[An
         "axes.formatter.limits": (-3, 5), "axes.formatter.useoffset": False,
     }  # fmt: skip
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained", facecolor="none")
         axes = figure.subplots()
         axes.set_facecolor("none")
         yield figure, axes

@@ -43,14 +43,15 @@ def section(anchor: str, title: str, body: str) -> str:
 
 def tile(name: str, value: str, more: str = "", tone: str = "") -> str:
     """One figure that is seen first."""
+    long = ' class="long"' if len(value) > 11 else ""
     below = f'<div class="more {tone}">{text(more)}</div>' if more else ""
-    return f'<div class="tile"><div class="name">{text(name)}</div><b>{text(value)}</b>{below}</div>'
+    return f'<div class="tile"><div class="name">{text(name)}</div><b{long}>{text(value)}</b>{below}</div>'
 
 
-def figure(title: str, svg: str, caption: str = "", wide: bool = False) -> str:
+def figure(title: str, svg: str, caption: str = "") -> str:
     """A drawing with its title and what it shows in words."""
     below = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
-    return f'<figure class="card{" wide" if wide else ""}"><h3>{text(title)}</h3>{below}{svg}</figure>'
+    return f'<figure class="card"><h3>{text(title)}</h3>{below}{svg}</figure>'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Cell | str]], *, numbers: Iterable[int] = ()) -> str:
@@ -76,6 +77,15 @@ def preformatted(words: str, before: str = "") -> str:
     """Text as it stands, after a prompt that is set back."""
     prompt = f'<span class="prompt">{text(before)}</span>' if before else ""
     return f"<pre>{prompt}{text(words)}</pre>"
+
+
+def keys(names: Sequence[str]) -> str:
+    """What each colour of the curves stands for, where one legend serves several drawings."""
+    spans = (
+        f'<span><i class="key" style="background: var(--c{number})"></i>{text(name)}</span>'
+        for number, name in enumerate(names, 1)
+    )
+    return f'<p class="keys">{"".join(spans)}</p>'
 
 
 def details(title: str, body: str) -> str:

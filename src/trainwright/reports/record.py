@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainwright.checkpoints.format import ManifestError, open_checkpoint, step_folders
+from trainwright.checkpoints.format import ManifestError, open_checkpoint, step_folders, step_of
 from trainwright.errors import TrainwrightError
 from trainwright.planner.plan import Plan
 from trainwright.runs import jsonl
@@ -162,10 +162,10 @@ def _checkpoints(folder: RunFolder) -> tuple[Row, ...]:
         try:
             manifest = open_checkpoint(path).manifest
         except ManifestError as error:
-            rows.append({"name": path.name, "damage": str(error)})
+            rows.append({"step": step_of(path.name), "damage": str(error)})
             continue
         size = sum(record.bytes for record in manifest.files)
-        rows.append({"name": path.name, "step": manifest.step, "tokens": manifest.tokens, "bytes": size})
+        rows.append({"step": manifest.step, "tokens": manifest.tokens, "bytes": size})
     return tuple(rows)
 
 

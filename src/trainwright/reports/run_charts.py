@@ -89,7 +89,7 @@ def _phases(run: RunRecord) -> Iterator[str]:
         return
     sums = {name: sum(value for value in values if value) for name, values in parts.items()}
     whole = sum(sums.values())
-    words = ", ".join(f"{name} {100 * value / whole:.0f} %" for name, value in sums.items())
+    words = ", ".join(f"{name} {100 * value / whole:.0f} %" for name, value in sums.items() if value > 0.005 * whole)
     x = [float(row["step"]) for row in run.steps]
     drawn = figures.stacked_chart("phases", "Where the time of a step goes", x, parts, "seconds")
     yield figure("Where the time goes", drawn, words)
@@ -107,7 +107,7 @@ def _timeline(run: RunRecord) -> Iterator[str]:
     for name, start, end in bars:
         times[name] = times.get(name, 0.0) + end - start
     words = ", ".join(f"{name} {duration(seconds)}" for name, seconds in times.items())
-    yield figure("Timeline", figures.timeline("timeline", "What ran when", rows, marks), words, wide=True)
+    yield figure("Timeline", figures.timeline("timeline", "What ran when", rows, marks), words)
 
 
 def _restarted_at(run: RunRecord) -> list[int]:

@@ -72,11 +72,11 @@ def _tiles(run: RunRecord) -> str:
     if run.final:
         before = run.baseline
         change = (run.final["eval_loss"] / before["eval_loss"] - 1) if before and before.get("eval_loss") else None
-        more = f"{number(before['eval_loss'])} before ({change:+.1%})" if before and change is not None else ""
+        more = f"{_signed(change)} from {number(before['eval_loss'])}" if before and change is not None else ""
         tone = "" if change is None else ("good" if change < 0 else "bad")
         made.append(tile("Held-out loss", number(run.final.get("eval_loss")), more, tone))
         if run.final.get("perplexity") is not None:
-            old = f"{number(before.get('perplexity'))} before" if before else ""
+            old = f"from {number(before.get('perplexity'))}" if before else ""
             made.append(tile("Perplexity", number(run.final["perplexity"]), old))
     elif run.steps:
         made.append(tile("Training loss", number(run.steps[-1].get("loss"))))
@@ -85,7 +85,7 @@ def _tiles(run: RunRecord) -> str:
         made.append(tile("Steps", f"{run.last_step:,}{total}", f"{amount(run.steps[-1].get('tokens'))} tokens"))
     if (speed := run.typical("tokens_per_s")) is not None:
         mfu = run.typical("mfu")
-        made.append(tile("Tokens per second", amount(speed), f"MFU {mfu:.1%}" if mfu else "median, all ranks"))
+        made.append(tile("Tokens/s", amount(speed), f"MFU {mfu:.1%}" if mfu else "median, all ranks"))
     if (memory := run.highest("memory_bytes")) is not None:
         made.append(tile("Peak memory", bytes_(memory), "rank 0"))
     if run.seconds is not None:
@@ -103,12 +103,12 @@ def _evaluation(run: RunRecord) -> str:
     rows: list[tuple[Cell | str, ...]] = []
     before, after = run.baseline, run.final
     if after:
-        for name, field in (
-            ("Held-out loss (nats per token)", "eval_loss"), ("Perplexity", "perplexity"),
-            ("Bits per byte", "bits_per_byte"),
+        for name, field, unit in (
+            ("Held-out loss", "eval_loss", "nats per token"), ("Perplexity", "perplexity", ""),
+            ("Bits per byte", "bits_per_byte", ""),
         ):  # fmt: skip
             if after.get(field) is not None:
-                rows.append((name, number(before.get(field)) if before else "–", number(after[field]), ""))
+                rows.append((name, number(before.get(field)) if before else "–", number(after[field]), unit))
     for task in run.evaluation.get("tasks") or []:
         error = f" ± {task['standard_error']:.3f}" if task.get("standard_error") is not None else ""
         what = f"{task.get('metric')} over {task.get('rows')} rows"
@@ -157,15 +157,14 @@ def _checkpoints(run: RunRecord) -> str:
     evals = {row["step"]: row.get("eval_loss") for row in run.evals}
     rows = []
     for checkpoint in run.checkpoints:
+        name = f"step {checkpoint['step']:,}"
         if checkpoint.get("damage"):
-            rows.append((checkpoint["name"], "–", "–", "–", Cell(checkpoint["damage"], tone="bad", wrap=True)))
+            rows.append((name, "–", "–", "–", Cell(checkpoint["damage"], tone="bad", wrap=True)))
             continue
         step = checkpoint["step"]
         kept = Cell("kept as the model", tone="good") if step == run.evaluation.get("step") else Cell("")
         seconds = saved.get(step, {}).get("seconds")
-        rows.append(
-            (checkpoint["name"], bytes_(checkpoint["bytes"]), duration(seconds), number(evals.get(step)), kept)
-        )
+        rows.append((name, bytes_(checkpoint["bytes"]), duration(seconds), number(evals.get(step)), kept))
     gone = len({event.get("step") for event in run.events if event["kind"] == "saved"}) - len(run.checkpoints)
     told = f'<p class="lead">{gone} older ones were deleted after a newer one was verified.</p>' if gone > 0 else ""
     return table(("Checkpoint", "Size", "Written in", "Held-out loss", ""), rows, numbers=(1, 2, 3)) + told
@@ -238,7 +237,7 @@ def _plan(run: RunRecord) -> str:
             f"stage {rank.pp_stage}": {k: v / 2**30 for k, v in asdict(rank.bytes).items()} for rank in plan.ranks
         }
         drawn = figures.bar_rows("planned-memory", "Planned memory of a rank", parts_of, "GiB")
-        parts.append(f'<div class="charts">{figure("Planned memory of a rank", drawn, wide=True)}</div>')
+        parts.append(f'<div class="charts">{figure("Planned memory of a rank", drawn)}</div>')
     if plan.reasons:
         items = "".join(f'<li>{text(r.text)} <span class="muted">{text(r.source)}</span></li>' for r in plan.reasons)
         parts.append(f'<div class="card pad"><h3>Why</h3><ul class="facts">{items}</ul></div>')
@@ -247,6 +246,10 @@ def _plan(run: RunRecord) -> str:
 
 def _planned_memory(run: RunRecord) -> float | None:
     return max((rank.bytes.total for rank in run.plan.ranks), default=None) if run.plan else None
+
+
+def _signed(share: float) -> str:
+    return f"{share:+.1%}".replace("-", "−")
 
 
 def _percent(value: float | None) -> str:
