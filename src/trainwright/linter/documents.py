@@ -120,7 +120,8 @@ class ScriptDocument(Document):
     @property
     def is_sbatch(self) -> bool:
         """Whether it is meant for ``sbatch``."""
-        return bool(self.directives.flags.used or self.directives.late) or self.path.endswith((".sbatch", ".slurm"))
+        named = (self.name if self.holder is not None else self.path).endswith((".sbatch", ".slurm"))
+        return bool(self.directives.flags.used or self.directives.late) or named
 
     @cached_property
     def plain(self) -> Script:

@@ -295,11 +295,14 @@ class _Walker:
     def arithmetic(self, node: Any, references: list[Reference]) -> str:
         body = self.raw(node)[3:-2]
         unknown = False
+        early = self.span(node).start in self.text.early
+        scope = (self.outer or {}) if early else self.variables
+        shell = "batch" if early and self.shell == "task" else self.shell
 
         def value(match: re.Match[str]) -> str:
             nonlocal unknown
-            variable = self.variables.get(match[1])
-            references.append(Reference(match[1], self.span(node), self.shell, variable))
+            variable = scope.get(match[1])
+            references.append(Reference(match[1], self.span(node), shell, variable))
             text = variable.expanded if variable else ""
             if not re.fullmatch(r"\d{1,12}", text):
                 unknown = True
@@ -321,9 +324,12 @@ class _Walker:
             references.append(Reference(name[1], self.span(node), "kubernetes", variable))
             return variable.expanded
         before = len(self.script.commands)
-        saved = self.variables
+        saved, shell = self.variables, self.shell
+        if self.span(node).start in self.text.early:
+            # Inside double quotes the outer shell has run it before this one starts.
+            self.variables, self.shell = dict(self.outer or {}), "batch" if shell == "task" else shell
         self.block(node, frozenset({"substitution"}), depth + 1)
-        self.variables = saved
+        self.variables, self.shell = saved, shell
         substitutions.extend(self.script.commands[before:])
         new = self.script.commands[before:]
         if len(new) == 1 and new[0].name == "echo" and all(w.known is not None for w in new[0].arguments):

@@ -20,9 +20,16 @@ def read_jobs(project: Project) -> Iterator[TrainingJob]:
     for document in project.documents:
         if isinstance(document, KubernetesObject):
             job = read_object(document, project)
-        elif isinstance(document, ScriptDocument) and not (document.holder and document.name == "userData"):
+        elif isinstance(document, ScriptDocument) and not _part_of_another(document):
             job = read_script(document, project)
         else:
             continue
         if job is not None:
             yield job
+
+
+def _part_of_another(document: ScriptDocument) -> bool:
+    """Whether a script is no job of its own: userData, or a here-document that another script writes and runs."""
+    if document.holder is None:
+        return False
+    return document.name == "userData" or (isinstance(document.holder, ScriptDocument) and not document.is_sbatch)

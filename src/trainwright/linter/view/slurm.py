@@ -37,6 +37,8 @@ class Allocation:
         """Nodes as Slurm will count them: ``--nodes``, else one when the tasks fit on one by default."""
         if not isinstance(self.nodes, Absent):
             return self.nodes
+        if not self.flags.used:
+            return Unknown(self.nodes.span)
         if self.flags.has("ntasks", "nodelist", "nodefile", "gpus", "array", "exclusive") and not self.flags.has(
             "ntasks_per_node"
         ):
