@@ -72,6 +72,8 @@ class StackConstants:
     logit_traffic: float
     #: Bytes kept per logit at the peak of the loss.
     logit_bytes: float
+    #: Bytes of logits that exist at a time where the loss works in chunks (0: all of a micro-batch's).
+    logit_chunk_bytes: float
     #: Host seconds to launch one layer, forward and backward; a collective.
     layer_forward_seconds: float
     layer_backward_seconds: float

@@ -6,12 +6,13 @@ knows how those are stored.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from trainwright.errors import InputError, Problem, did_you_mean
 from trainwright.facts import machines
 from trainwright.facts.data import read_file
 from trainwright.models.shape import ModelShape
-from trainwright.planner.constants import constants_date
+from trainwright.planner.constants import ChipConstants, NetworkConstants, StackConstants, constants_date
 from trainwright.planner.workload import Dims, Fabric, Machine
 
 #: How the fact tables' fabrics behave: NVLink without a switch but all-to-all is as good as a switch within a node.
@@ -84,22 +85,53 @@ def machine_of(node: machines.Machine, nodes: int, *, price: float | None = None
     """A cluster of ``nodes`` of one node type. ``price`` is US dollars per node and hour."""
     chip = node.accelerator
     peak = tuple((name, float(value)) for name, value in chip.flops.items() if value)
+    price = price if price is not None else node.usd_per_hour
+    per_node, bandwidth = node.count, node.network_bandwidth
+    if node.fabric_domain > node.count and nodes > 1:
+        # A scale-up domain that spans nodes (NVL72) behaves as one large node.
+        whole = min(node.fabric_domain // node.count, nodes)
+        if nodes % whole == 0:
+            nodes, per_node, bandwidth = nodes // whole, node.count * whole, bandwidth * whole
+            price = None if price is None else price * whole
     return Machine(
         name=node.name,
         accelerator=chip.name,
         nodes=nodes,
-        per_node=node.count,
+        per_node=per_node,
         memory_bytes=chip.memory_usable,
         peak=peak,
         memory_bandwidth=chip.memory_bandwidth,
         intra_bandwidth=node.fabric_bandwidth or chip.pcie_bandwidth or 10e9,
         # Measured efficiency where there is one; the network constants hold the rest (``inter_efficiency``).
-        inter_bandwidth=node.network_bandwidth,
+        inter_bandwidth=bandwidth,
         fabric=_FABRICS[node.fabric],
         pcie_bandwidth=chip.pcie_bandwidth or 10e9,
-        host_memory_bytes=node.memory or 0,
-        nvme_bytes=node.nvme or 0,
-        price=price if price is not None else node.usd_per_hour,
+        host_memory_bytes=(node.memory or 0) * per_node // node.count,
+        nvme_bytes=(node.nvme or 0) * per_node // node.count,
+        price=price,
         price_date=price_date,
         facts_date=max(node.date, str(read_file("instances")["date"]), constants_date()),
     )
+
+
+def overlay_of(node: machines.Machine) -> dict[str, dict[str, float]]:
+    """The constants that a user's machine file sets: ``calibration: {chip.gemm_efficiency: 0.61, …}``."""
+    overlay: dict[str, dict[str, float]] = {}
+    problems = []
+    known = {
+        "chip": {f.name for f in fields(ChipConstants)},
+        "network": {f.name for f in fields(NetworkConstants)},
+        "stack": {f.name for f in fields(StackConstants)},
+    }
+    for name, value in node.calibration.items():
+        part, _, constant = name.partition(".")
+        if constant in known.get(part, ()):
+            overlay.setdefault(part, {})[constant] = float(value)
+        else:
+            legal = [f"{table}.{one}" for table, names in known.items() for one in sorted(names)]
+            problems.append(
+                Problem(node.name, field="calibration", what=f"has {name!r}", instead=did_you_mean(name, legal))
+            )
+    if problems:
+        raise InputError(problems)
+    return overlay

@@ -153,6 +153,14 @@ class Memory:
         logits = 0.0
         if stage == cut.pp - 1 and d.has_head:
             logits = stack.logit_bytes * tokens * d.vocab / cut.tp
+            if stack.logit_chunk_bytes:
+                # Logits, softmax and gradient of one chunk, the hidden gradient, and the head's gradient in fp32.
+                chunked = (
+                    3 * stack.logit_chunk_bytes
+                    + tokens * d.hidden * self._element
+                    + 4.0 * d.vocab * d.hidden / cut.tp
+                )
+                logits = min(logits, chunked)
         return activations, logits
 
     def total(self, cut: Cut, params: tuple[float, float, float], dynamic: float) -> float:
@@ -197,9 +205,10 @@ class Memory:
             trained, trained_sharded = held * share, sharded * share
             # NF4: half a byte and two levels of scales (Dettmers et al. 2023): 4.127 bits.
             weight_bytes = 4.127 / 8 if w.method == "qlora" else float(self._element)
-        weights = weight_bytes * (sharded if cut.zero >= 3 else held)
+        cut_weights = cut.zero >= (1 if state.fsdp else 3)
+        weights = weight_bytes * (sharded if cut_weights else held)
         if w.method != "full":
-            weights += state.weights * (trained_sharded if cut.zero >= 3 else trained)
+            weights += state.weights * (trained_sharded if cut_weights else trained)
         gradients = state.gradients * (trained_sharded if cut.zero >= 2 else trained)
         stepped = trained_sharded if cut.zero >= 1 else trained
         master = state.master * stepped
@@ -228,15 +237,17 @@ class Memory:
 
     def communication(self, cut: Cut, held: float, unit: float) -> float:
         """Gathered parameters and gradients being reduced, beyond the sharded state."""
-        state = self._w.state
-        shard = cut.dp_shard * cut.cp
-        train = self._w.method == "full"
-        if cut.zero >= 3 and shard > 1:
+        w, state = self._w, self._w.state
+        train = w.method == "full"
+        gathered = state.gathered if train or w.method == "lora" else 4.127 / 8
+        if cut.zero >= 3:
             # The unit in use and the prefetched one, and one unit's unsharded gradients.
-            return 2 * unit * state.gathered + (unit * (state.gathered + state.reduced) if train else 0.0)
-        if cut.zero == 2 and shard > 1:
-            gathered = held * state.gathered if state.weights > state.gathered else 0.0
-            return gathered + (unit * state.reduced if train else 0.0)
+            return 2 * unit * gathered + (unit * (state.gathered + state.reduced) if train else 0.0)
+        if state.fsdp and cut.zero:
+            # Everything stays gathered for both passes; stage 2 reduces one unit's gradients at a time.
+            return held * gathered + (unit * state.reduced if train and cut.zero == 2 else 0.0)
+        if not state.fsdp and cut.zero == 2:
+            return unit * state.reduced if train else 0.0
         if state.weights > state.gathered and train:
             return held * state.gathered  # autocast keeps a 16-bit copy until the backward pass
         return 0.0

@@ -56,6 +56,8 @@ class Space:
     chunk_counts: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
     most_cp: int = 64
     most_micro_batch: int = 32
+    #: Share of memory that the search leaves free: about the median error of the memory model on published peaks.
+    headroom: float = 0.06
     #: Tensor parallelism may leave the node only when it is forced to.
     cross_node_tp: bool = False
 
@@ -105,7 +107,7 @@ def search(
     front: dict[Cut, tuple[float, int]] = {}
     over: list[tuple[int, Cut]] = []
     legal = fitting = evaluated = 0
-    capacity = model.machine.memory_bytes
+    capacity = int(model.machine.memory_bytes * (1 - space.headroom))
     threshold = float("inf")
     for bound, outer in queue:
         if objective == "time" and bound >= threshold:
@@ -137,7 +139,8 @@ def search(
         counts["memory"] = len(over)
     rejected = [Rejected(cut.layout(layers), text) for _, cut, text in refused[: most_rejected // 2]]
     for peak, cut in _distinct(over)[: most_rejected - len(rejected)]:
-        reason = f"memory: needs {peak / 2**30:.1f} GiB per accelerator, {capacity / 2**30:.1f} GiB are usable"
+        room = f"{capacity / 2**30:.1f} of {model.machine.memory_bytes / 2**30:.1f} GiB may be planned"
+        reason = f"memory: needs {peak / 2**30:.1f} GiB per accelerator, {room}"
         rejected.append(Rejected(cut.layout(layers), reason))
     return Found(
         ranked=tuple(ranked),

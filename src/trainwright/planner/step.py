@@ -149,6 +149,12 @@ class StepModel:
                     Collective("all_gather", "dp_shard", round(size), 2 * max(per_rank) * m),
                     Collective("reduce_scatter", "dp_shard", round(scatter), max(per_rank) * m),
                 ]
+        elif data_parallel and cut.zero == 2 and w.state.fsdp and sharded:
+            scatter = (dense + experts) * reduced
+            gather_layer = net.all_gather(scatter, groups["dp_shard"])
+            host_collectives += stack.collective_seconds
+            if collectives is not None:
+                collectives.append(Collective("reduce_scatter", "dp_shard", round(scatter), max(per_rank) * m))
         dp_layer = 0.0
         if gather_layer:
             window = compute_layer * stack.overlap_window
@@ -231,8 +237,10 @@ class StepModel:
                 total += net.all_reduce(size, g)
                 self._note(collectives, "all_reduce", "dp_shard", size)
             else:
-                total += net.all_gather(size, g) + net.all_gather(held * w.state.gathered, g)
-                self._note(collectives, "reduce_scatter", "dp_shard", size)
+                total += net.all_gather(held * w.state.gathered, g)
+                if not (cut.zero == 2 and w.state.fsdp):  # there each micro-batch has scattered its own
+                    total += net.all_gather(size, g)
+                    self._note(collectives, "reduce_scatter", "dp_shard", size)
                 self._note(collectives, "all_gather", "dp_shard", held * w.state.gathered)
         if cut.dp_replicate > 1:
             part = size / g.size if cut.zero >= 1 else size

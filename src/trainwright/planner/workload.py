@@ -164,7 +164,8 @@ class Recipe:
     """Bytes per parameter that a training stack keeps: (weights, gradients, master weights).
 
     ``gathered`` is what a parameter takes once gathered for compute, ``reduced`` what a gradient takes while it is
-    being reduced. Optimizer state comes from ``OPTIMIZER_BYTES``.
+    being reduced. Optimizer state comes from ``OPTIMIZER_BYTES``. ``fsdp``: weights stay sharded under every
+    ZeRO stage above 0 and are gathered into a copy (FSDP2), where DeepSpeed and Megatron keep them whole below 3.
     """
 
     weights: float
@@ -172,6 +173,7 @@ class Recipe:
     master: float
     gathered: float
     reduced: float
+    fsdp: bool = False
 
 
 #: Optimizer state in bytes per trained parameter. Adafactor's factored moments are O(rows + columns): counted as
@@ -194,10 +196,9 @@ RECIPES: dict[str, Recipe] = {
     "megatron_fp16": Recipe(2, 2, 4, 2, 2),
     "nemo": Recipe(2, 2, 4, 2, 2),
     "nanotron": Recipe(2, 4, 4, 2, 4),
-    "native": Recipe(4, 4, 0, 2, 4),
-    "fsdp": Recipe(4, 4, 0, 2, 2),
+    "native": Recipe(4, 4, 0, 2, 4, fsdp=True),
+    "fsdp": Recipe(4, 4, 0, 2, 2, fsdp=True),
 }
-FP32_RECIPE = Recipe(4, 4, 0, 4, 4)
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,8 @@ class Workload:
     @property
     def state(self) -> Recipe:
         """Bytes per parameter of this precision under this stack."""
-        return FP32_RECIPE if self.precision == "fp32" else RECIPES[self.recipe]
+        recipe = RECIPES[self.recipe]
+        return Recipe(4, 4, 0, 4, 4, recipe.fsdp) if self.precision == "fp32" else recipe
 
     @property
     def trained_params(self) -> int:

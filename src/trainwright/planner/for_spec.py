@@ -1,0 +1,132 @@
+"""From a loaded spec to a ``Question`` and its plan: the entry of ``run``, ``render`` and ``submit``.
+
+Maps the spec's words to the planner's, points every problem at the spec's line, and keeps to the layouts that the
+engine can run. Must not know how a plan is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from trainwright.errors import InputError, Problem
+from trainwright.facts import machine_file, machines, prices
+from trainwright.models import registry
+from trainwright.planner import explicit
+from trainwright.planner.answer import Question, answer
+from trainwright.planner.inputs import dims_of, machine_of, overlay_of
+from trainwright.planner.plan import Plan
+from trainwright.planner.remedies import lora_params
+from trainwright.planner.search import Space
+from trainwright.planner.workload import Machine, Method, Optimizer, Precision, Workload
+from trainwright.spec.load import Loaded
+from trainwright.spec.model import Parallelism, RunSpec
+from trainwright.spec.site import Site
+
+_OPTIMIZERS: dict[str, Optimizer] = {
+    "adamw": "adamw", "adam": "adamw", "adamw8bit": "adamw_8bit", "adafactor": "adafactor", "lion": "lion",
+    "sgd": "sgd",
+}  # fmt: skip
+
+#: Dimensions that an engine does not cut. The built-in trainer refuses them (training/parallel); DeepSpeed's ZeRO
+#: has only data parallelism. A user's own script may do as it likes.
+ENGINE_LIMITS: dict[str, tuple[str, ...]] = {
+    "native": ("pp", "cp", "tp", "ep"),
+    "deepspeed": ("pp", "cp", "tp", "ep"),
+}
+
+
+def plan_spec(loaded: Loaded, *, why: bool = False) -> Plan:
+    """The plan of a spec. ``compute.instance: local`` is planned without a search (``explicit``).
+
+    InputError lists every problem at its place in the spec; DoesNotFit (exit code 1) says what would fit.
+    """
+    if loaded.spec.compute.instance == "local":
+        return explicit.plan_local(loaded)
+    return answer(question_of(loaded, why=why))
+
+
+def question_of(loaded: Loaded, *, why: bool = False) -> Question:
+    """What a spec asks of the planner."""
+    spec = loaded.spec
+    if spec.model is None:
+        way = "give model beside train.script, or force the layout and use compute.instance: local"
+        raise InputError([loaded.problem(("model",), "is missing: without it nothing can be planned", way)])
+    dims = dims_of(registry.load(spec.model.path))
+    node = node_for(spec, loaded.site)
+    machine = machine_for(spec, loaded.site)
+    workload = Workload(
+        dims=dims,
+        sequence_length=spec.sequence_length,
+        global_batch_size=spec.global_batch_size,
+        precision=cast(Precision, "bf16" if spec.precision == "auto" else spec.precision),
+        optimizer=_OPTIMIZERS[spec.optimizer.name],
+        method=cast(Method, spec.method),
+        lora_rank=spec.lora.rank,
+        offload_optimizer=spec.offload.optimizer,
+        offload_parameters=spec.offload.parameters,
+        recipe=spec.engine,
+        stack=spec.engine,
+        **_length(spec),
+    )
+    if spec.method == "lora":
+        workload = replace(workload, lora_params=lora_params(workload))
+    return Question(
+        workload=workload,
+        machine=machine,
+        space=Space(forced=_forced(spec, dims.experts)),
+        why=why,
+        where=loaded.document.path,
+        spec_sha256=spec.sha256,
+        overlay=overlay_of(node) or None,
+    )
+
+
+def node_for(spec: RunSpec, site: Site) -> machines.Machine:
+    """The node type a spec names: an instance type, a machine file, or the file that the site names."""
+    name = spec.compute.instance
+    return machine_file.read(Path(site.machines)) if site.machines and name == "site" else machine_file.find(name)
+
+
+def machine_for(spec: RunSpec, site: Site) -> Machine:
+    """The cluster a spec asks for: an instance type, or a machine of the site's file; with its price where known."""
+    name = spec.compute.instance
+    node = node_for(spec, site)
+    price, date = site.prices.get(name), ""
+    if price is None and node.usd_per_hour is None and spec.compute.capacity != "reserved":
+        known = prices.find(name, site.region or prices.DEFAULT_REGION, spec.compute.capacity)
+        price, date = (known.usd_per_hour, known.date) if known else (None, "")
+    machine = machine_of(node, spec.compute.nodes, price=price, price_date=date)
+    asked = spec.compute.processes_per_node
+    if asked != "auto" and asked != machine.per_node:
+        if asked > machine.per_node:
+            what = f"is {asked}, but {name} has {machine.per_node} accelerators"
+            raise InputError([Problem("spec", field="compute.processes_per_node", what=what, instead="auto")])
+        share = asked / machine.per_node
+        machine = replace(machine, per_node=asked, inter_bandwidth=machine.inter_bandwidth * share)
+    return machine
+
+
+def _length(spec: RunSpec) -> dict[str, Any]:
+    """Steps or tokens of the run; epochs need the data's size, which is not known before it is prepared."""
+    if spec.duration.unit == "steps":
+        return {"steps": int(spec.duration.value)}
+    if spec.duration.unit == "tokens":
+        return {"tokens": float(spec.duration.value)}
+    return {}
+
+
+def _forced(spec: RunSpec, experts: int) -> dict[str, Any]:
+    given = {n: v for n in Parallelism.model_fields if (v := getattr(spec.parallelism, n)) is not None}
+    given.pop("stages", None)
+    if spec.micro_batch_size != "auto":
+        given["micro_batch_size"] = spec.micro_batch_size
+    if spec.recompute != "auto":
+        given["recompute"] = spec.recompute
+    if spec.train is None:
+        for name in ENGINE_LIMITS[spec.engine]:
+            given.setdefault(name, 1)
+    if spec.engine == "deepspeed" and spec.offload.parameters != "none":
+        given.setdefault("zero", 3)
+    return given
