@@ -5,6 +5,7 @@ Takes a version, parameters and metrics; makes an MLflow run with the version's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,9 +50,9 @@ def register_with_mlflow(
             if alias != "latest":  # a word that MLflow keeps for itself
                 client.set_registered_model_alias(name, alias, made.version)
     except (MlflowException, ConnectionError, OSError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SystemUnreachable(
-            f"MLflow at {_without_credentials(address)} did not take the model: {first}",
+            f"MLflow at {_without_credentials(address)} did not take the model: {_without_credentials(first)[:300]}",
             f"it is registered as {version.folder}; try again with `trainwright register RUN --mlflow ADDRESS`",
         ) from None
     return MlflowVersion(name, str(made.version), run_id)
@@ -79,6 +80,6 @@ def _exists(client: Any, name: str) -> bool:
     return any(model.name == name for model in client.search_registered_models(f"name = '{name}'"))
 
 
-def _without_credentials(address: str) -> str:
-    scheme, separator, rest = address.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+def _without_credentials(text: str) -> str:
+    """The same text with the user and password of every address left out."""
+    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
