@@ -147,19 +147,19 @@ class PrivateCopy:
 
 
 def write(
-    folder: Path, state: State, ranks: Ranks, disk: Disk, copies: Mapping[int, torch.Tensor]
+    folder: Path, state: State, copies: Mapping[int, torch.Tensor], ranks: Ranks, disk: Disk, what: str
 ) -> list[FileRecord]:
     """Write this rank's part of a state into an existing folder; the records of the files that it wrote, synced.
 
     ``copies`` holds private data of tensors by ``id``; tensors that are not in it are read directly. Collective:
-    CheckpointFailed on every rank when one fails.
+    CheckpointFailed, beginning with ``what``, on every rank when one fails.
     """
     writer = FileSystemWriter(
         folder, sync_files=False, overwrite=False, per_thread_copy_ahead=0 if copies else 10_000_000
     )
     files = HashingFileSystem(disk)
     writer.fs = files
-    with _dcp_errors("writing", ranks):
+    with _dcp_errors(what, ranks):
         dcp.save(
             state,
             storage_writer=writer,
@@ -173,8 +173,8 @@ def write(
 def read(checkpoint: Checkpoint, state: State, ranks: Ranks) -> None:
     """Load a verified checkpoint into the tensors of ``state``, whatever layout either was made with. Collective.
 
-    Names and shapes must agree both ways within each top-level section that ``state`` has: a tensor that would keep
-    its random values, or saved values that would be dropped, are errors, all listed at once.
+    Names, types and shapes must agree both ways within each top-level section that ``state`` has: a tensor that would
+    keep its random values, or saved values that would be dropped, are errors, all listed at once.
     """
     reader = _VerifiedReader(checkpoint)
     ranks.together(f"loading {checkpoint.folder.name}", reader.open)
@@ -234,7 +234,7 @@ class _StrictLoadPlanner(DefaultLoadPlanner):  # type: ignore[misc]
     """Refuses partial loads with the whole list of what does not fit, and unpickles nothing but plain values."""
 
     def create_local_plan(self) -> LoadPlan:
-        """Check names and shapes, then plan as usual."""
+        """Check names, types and shapes, then plan as usual."""
         problems = misfits(self.state_dict, self.metadata)
         if problems:
             raise ValueError("the checkpoint does not fit this model: " + "; ".join(problems))
@@ -269,7 +269,7 @@ class _VerifiedReader(FileSystemReader):  # type: ignore[misc]
 
 
 def misfits(state: Mapping[str, Any], metadata: Metadata) -> list[str]:
-    """How a flat state and a checkpoint's metadata differ in names and shapes, in the sections that both have."""
+    """How a flat state and a checkpoint's metadata differ in names, types and shapes, in the sections of ``state``."""
     saved = metadata.state_dict_metadata
     sections = {name.partition(".")[0] for name in state}
     missing = sorted(set(state) - set(saved))
@@ -283,9 +283,24 @@ def misfits(state: Mapping[str, Any], metadata: Metadata) -> list[str]:
     problems += [f"{len(extra) - 10} more are in it but not in the model"] if len(extra) > 10 else []
     for name in sorted(set(state) & set(saved)):
         ours, theirs = state[name], saved[name]
-        if isinstance(ours, torch.Tensor) and isinstance(theirs, TensorStorageMetadata) and ours.shape != theirs.size:
-            problems.append(f"{name} has shape {list(theirs.size)} in it and {list(ours.shape)} in the model")
+        there, here = _kind(theirs), _kind(ours)
+        if there != here:
+            problems.append(f"{name} is {there} in it and {here} in the model")
     return problems
+
+
+def _kind(value: Any) -> str:
+    """Type and global shape of a tensor or of its metadata; one word for everything that is no tensor.
+
+    The type matters as well: copying would cast without a word, and a bf16 moment or an integer step is a bug.
+    """
+    if isinstance(value, TensorStorageMetadata):
+        dtype, shape = value.properties.dtype, list(value.size)
+    elif isinstance(value, torch.Tensor):
+        dtype, shape = value.dtype, list(value.shape)
+    else:
+        return "a plain value"
+    return f"{str(dtype).removeprefix('torch.')} {shape}"
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import Any, Self
 from trainwright.checkpoints import dcp
 from trainwright.checkpoints.disk import Disk, write_file
 from trainwright.checkpoints.failures import CheckpointDamaged, CheckpointFailed, is_full, room_left
-from trainwright.checkpoints.format import Checkpoint, Damage, FileRecord, Manifest, open_checkpoint
+from trainwright.checkpoints.format import Checkpoint, Damage, FileRecord, Manifest, open_checkpoint, step_of
 from trainwright.checkpoints.resume import candidates, warn
 from trainwright.checkpoints.retention import surplus
 from trainwright.checkpoints.store import LocalStore
@@ -196,7 +196,7 @@ class CheckpointManager:
         try:
             self._ranks.together(what, lambda: _raise(work.error))
             temporary = self._ranks.from_first(what, lambda: self._store.begin(step))
-            records = dcp.write(self.folder / temporary, work.tensors, self._ranks, self._disk, work.copies)
+            records = dcp.write(self.folder / temporary, work.tensors, work.copies, self._ranks, self._disk, what)
             written = self._ranks.together(what, lambda: records + self._write_trainer(temporary, work.trainer))
             manifest = replace(work.manifest, files=tuple(record for part in written for record in part))
             checkpoint = self._ranks.from_first(what, lambda: self._commit(temporary, manifest))
@@ -268,7 +268,7 @@ class CheckpointManager:
     def _report(self, folder: Path, damage: list[Damage]) -> None:
         warn(folder, damage)
         rows = [{"path": item.path, "what": item.what} for item in damage]
-        self._event("verified", folder=folder.name, ok=False, damage=rows)
+        self._event("verified", step=step_of(folder.name), ok=False, damage=rows)
 
     def _event(self, kind: Any, **fields: Any) -> None:  # Any: EventLog.write checks the kind
         if self._events and self._ranks.rank == 0:
