@@ -101,6 +101,27 @@ def test_cancel_and_resume_by_verb(machine: Machine, verb: Verb) -> None:
     assert "'soon' is no duration" in err
 
 
+def test_resume_takes_an_edit_that_keeps_the_curve_and_refuses_another(
+    machine: Machine, verb: Verb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = machine.submit(script("train", "sys.exit(1)"))
+    machine.end(ref)
+    folder = machine.folder(ref)
+    before = folder.spec_file.read_bytes()
+    code, _, err = verb("resume", folder.run_id, "--set", "seed=7", "--set", "clip=0.5", "--set", "duration=3 steps")
+    assert code == 2
+    assert [line.split(": ")[1] for line in err.splitlines()] == ["clip", "seed"]
+    assert folder.spec_file.read_bytes() == before
+    monkeypatch.setattr(
+        "trainwright.targets.local.target.stages_of", lambda spec: (script("train", f"note('{spec.duration}')"),)
+    )
+    assert verb("resume", folder.run_id, "--set", "duration=3 steps")[0] == 0
+    state = machine.end(ref)
+    assert (state.phase, state.attempt) == ("SUCCEEDED", 2)
+    assert machine.notes(ref) == ["3 steps"]
+    assert folder.plan().spec_sha256 == folder.spec().sha256
+
+
 def test_an_unknown_run_names_the_nearest(machine: Machine, verb: Verb) -> None:
     ref = machine.submit(script("train", ""))
     machine.end(ref)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainwright.spec.model import Retry
-from trainwright.targets.local.policy import IDLE_RESUMES, LONGEST_DELAY, Used, decide, failure_class
+from trainwright.targets.local.policy import IDLE_RESUMES, LONGEST_DELAY, Used, decide, exit_words, failure_class
 
 RETRY = Retry(user=1, infrastructure=2)
 
@@ -52,6 +52,16 @@ def test_the_pause_doubles_up_to_a_minute() -> None:
         pauses.append(decision.delay_seconds)
         used = decision.used
     assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(3, "ended with exit code 3"), (-9, "ended by SIGKILL"), (143, "ended by SIGTERM"),
+     (-200, "ended with exit code -200"),
+     (255, "ended with exit code 255")],
+)  # fmt: skip
+def test_an_exit_code_in_words(code: int, words: str) -> None:
+    assert exit_words(code) == words
 
 
 def test_bad_input_is_the_users() -> None:

@@ -16,7 +16,7 @@ from trainwright.runs.failures import Failure, first_failure
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.state import JobState, Reason, ReasonClass
 from trainwright.runs.steps import saved_step
-from trainwright.targets.local.policy import failure_class
+from trainwright.targets.local.policy import exit_words, failure_class
 from trainwright.targets.local.process import Liveness, ProcessId, liveness
 from trainwright.targets.local.record import JobRecord, read_record, read_signature
 
@@ -80,7 +80,7 @@ def state_of(seen: Snapshot) -> JobState:
             f"ask there: trainwright status {seen.run_id}",
         )  # fmt: skip
     elif record.ended is None and record.code is not None:
-        text = f"{_name(record.stage)} {_exit(record.code)} before and was started again"
+        text = f"{_name(record.stage)} {exit_words(record.code)} before and was started again"
         reason = _reason("local-restarted", "unknown", text, f"trainwright events {seen.run_id}", raw=_raw(record))
     elif record.ended == "failed":
         reason, rank = _failed(seen, record), seen.failure.rank if seen.failure else None
@@ -145,21 +145,21 @@ def _failed(seen: Snapshot, record: JobRecord) -> Reason:
 
 
 def _judge(code: int, record: JobRecord) -> tuple[str, ReasonClass, str, str]:
-    stage, exit_ = _name(record.stage), _exit(code)
+    stage, ended = _name(record.stage), exit_words(code)
     if code == TrainExit.NON_FINITE:
         return "local-non-finite", "user-error", f"{stage}: loss or gradients are not finite", (
             "lower optimizer.lr, look at the samples named in the log, or set nan: skip")  # fmt: skip
     if code == TrainExit.HUNG_COLLECTIVE:
         return "local-hung-collective", "timeout", f"{stage}: a collective never finished", "look at each rank's log"
     if record.oom:
-        return "local-oom", "oom", f"{stage} {exit_}: the kernel killed a process because memory ran out", (
+        return "local-oom", "oom", f"{stage} {ended}: the kernel killed a process because memory ran out", (
             "take a smaller micro_batch_size, fewer processes or more recompute")  # fmt: skip
     if failure_class(code) == "user":
-        return "local-user-error", "user-error", f"{stage} {exit_}", "mend the error"
+        return "local-user-error", "user-error", f"{stage} {ended}", "mend the error"
     if abs(code) == signal.SIGKILL or code == 128 + signal.SIGKILL:
-        return "local-killed", "unknown", f"{stage} {exit_}: somebody, or a limit on memory, killed it", (
+        return "local-killed", "unknown", f"{stage} {ended}: somebody, or a limit on memory, killed it", (
             "watch its memory")  # fmt: skip
-    return "local-crash", "unknown", f"{stage} {exit_}", "look at the log"
+    return "local-crash", "unknown", f"{stage} {ended}", "look at the log"
 
 
 def _reason(
@@ -177,16 +177,8 @@ def _name(stage: str | None) -> str:
     return stage or "the start"
 
 
-def _exit(code: int) -> str:
-    number = -code if code < 0 else code - 128
-    try:
-        return f"ended by {signal.Signals(number).name}" if code < 0 or code > 128 else f"ended with exit code {code}"
-    except ValueError:
-        return f"ended with exit code {code}"
-
-
 def _raw(record: JobRecord) -> str:
-    return f"{_name(record.stage)} {_exit(record.code)}" if record.code is not None else ""
+    return f"{_name(record.stage)} {exit_words(record.code)}" if record.code is not None else ""
 
 
 def _saved(seen: Snapshot) -> str:

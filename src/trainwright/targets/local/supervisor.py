@@ -33,7 +33,7 @@ from trainwright.runs.steps import saved_step
 from trainwright.spec.model import RunSpec
 from trainwright.targets.local import record as records
 from trainwright.targets.local.environment import clean, stage_environment
-from trainwright.targets.local.policy import Used, decide, failure_class
+from trainwright.targets.local.policy import Used, decide, exit_words, failure_class
 from trainwright.targets.local.process import (
     adopt_orphans,
     die_with_parent,
@@ -107,7 +107,7 @@ class Supervisor:
             self._wait_for_stop(decision.delay_seconds)
             if not self._stop:
                 self._update(attempt=self.record.attempt + 1, used=decision.used)
-                self._event("restarted", stage=stage.name, code=code, why=f"{stage.name} ended with exit code {code}")
+                self._event("restarted", stage=stage.name, code=code, why=f"{stage.name} {exit_words(code)}")
         return "cancelled" if self.run_folder.cancel_request.exists() else "stopped"
 
     def _run_once(self, stage: Stage) -> int:
