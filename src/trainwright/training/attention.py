@@ -81,7 +81,9 @@ def choose_kernel(asked: str, device_type: str, dtype: torch.dtype) -> Kernel:
         raise AnswerNo(f"attention: {asked} needs a CUDA device and this run is on {device_type}", "use sdpa or auto")
     if asked == "flash":
         if dtype not in (torch.bfloat16, torch.float16):
-            raise AnswerNo("attention: flash computes in bf16 or fp16 only", "set precision: bf16, or attention: sdpa")
+            raise AnswerNo(
+                "attention: flash computes in bf16 or fp16 only", "set precision: bf16, or attention: sdpa"
+            )
         if importlib.util.find_spec("flash_attn") is None:
             raise MissingExtra("attention: flash", "flash")
         return "flash"

@@ -1,0 +1,213 @@
+"""This rank's micro-batches, in the one global order of samples, made ahead of time by a thread.
+
+Takes the order, the sequences and the objective of the data room; gives tensors on the device, step after step. Which
+samples a step holds depends on its number alone, so any layout and any restart sees the same ones.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainwright.data.batch import IGNORED, PADDING, Batch
+from trainwright.data.objectives import Objective
+from trainwright.data.order import GlobalOrder
+from trainwright.data.sequences import Sequence as TokenSequence
+from trainwright.training.duration import Horizon
+from trainwright.training.mesh import DataRanks
+
+#: Steps made ahead of the one being computed.
+AHEAD = 2
+
+Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceBatch:
+    """One micro-batch as a model needs it; int64 on the device, [B, T] unless said otherwise."""
+
+    input_ids: Tensor
+    position_ids: Tensor
+    document_ids: Tensor | None
+    """None when every row is one document without padding: causality alone is the mask then."""
+    targets: Tensor
+    """[N]: places in the flattened batch that have a target. Made on the host, where counting them is free."""
+    labels: Tensor
+    """[N]: their targets."""
+    causal: bool
+    boundaries: Tensor | None = None
+    longest: int = 0
+    token_type_ids: Tensor | None = None
+    next_sentence_labels: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """What this rank computes in one step. ``rows`` is the number of samples over all ranks, other counts are this
+    rank's; ``samples`` are sequence numbers by micro-batch.
+    """
+
+    step: int
+    micro_batches: tuple[DeviceBatch, ...]
+    rows: int
+    valid_tokens: int
+    tokens: int
+    samples: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """How a step's samples are dealt to data ranks and micro-batches."""
+
+    data: DataRanks
+    micro_batch_size: int
+
+    def micro_batches(self, start: int, stop: int) -> list[range]:
+        """Positions of this rank's micro-batches of the step that covers ``start`` to ``stop - 1``.
+
+        Micro-batch k of rank r takes the block of number k · ranks + r, so a short last step needs fewer rounds. All
+        ranks get equally many; those that are left over are empty.
+        """
+        size = self.micro_batch_size
+        rounds = -(-(stop - start) // (size * self.data.size))
+        first = [start + (number * self.data.size + self.data.rank) * size for number in range(rounds)]
+        return [range(min(at, stop), min(at + size, stop)) for at in first]
+
+
+class Batches:
+    """Iterates over this rank's steps from ``first_step`` (0-based) to the run's end. Close it when done."""
+
+    def __init__(
+        self,
+        sequences: Sequence[TokenSequence],
+        order: GlobalOrder,
+        objective: Objective,
+        slicing: Slicing,
+        horizon: Horizon,
+        to_device: Callable[[Batch], DeviceBatch],
+        first_step: int = 0,
+    ):
+        self._sequences, self._order, self._objective = sequences, order, objective
+        self._slicing, self._horizon, self._to_device = slicing, horizon, to_device
+        self._first = first_step
+        self._queue: queue.Queue[StepBatch | BaseException | None] = queue.Queue(AHEAD)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._produce, name="batches", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[StepBatch]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def close(self) -> None:
+        """Stop making batches."""
+        self._stop.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get(timeout=0.01)
+            except queue.Empty:
+                continue
+
+    def _produce(self) -> None:
+        try:
+            for step in range(self._first, self._horizon.steps):
+                if self._stop.is_set():
+                    return
+                self._queue.put(self.step(step))
+            self._queue.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised where batches are read
+            self._queue.put(error)
+
+    def step(self, step: int) -> StepBatch:
+        """The micro-batches of one step; every rank has the same number of them."""
+        start, stop = step_samples(self._horizon, step)
+        parts = self._slicing.micro_batches(start, stop)
+        made = [self._micro_batch(part) for part in parts]
+        return StepBatch(
+            step,
+            tuple(self._to_device(batch) for batch, _ in made),
+            stop - start,
+            sum(batch.valid_tokens for batch, _ in made),
+            sum(int(np.count_nonzero(batch.document_ids != PADDING)) for batch, _ in made),
+            tuple(tuple(batch.samples.tolist()) if real else () for batch, real in made),
+        )
+
+    def _micro_batch(self, part: range) -> tuple[Batch, bool]:
+        if not part:
+            return self._empty(), False
+        numbers = self._order.indices(part.start, part.stop)
+        sequences = [self._sequences[int(number)] for number in numbers]
+        return self._objective(sequences, np.arange(part.start, part.stop, dtype=np.int64)), True
+
+    def _empty(self) -> Batch:
+        """A batch without targets, for a rank that has no sample left: it must still take part in collectives."""
+        batch = self._objective([self._sequences[0]])
+        batch.labels[:] = IGNORED
+        batch.document_ids[:] = PADDING
+        if batch.next_sentence_labels is not None:
+            batch.next_sentence_labels[:] = IGNORED
+        return batch
+
+
+def step_samples(horizon: Horizon, step: int) -> tuple[int, int]:
+    """Positions in the global order that a step (0-based) covers, as (start, stop)."""
+    return horizon.samples_before(step), horizon.samples_before(step + 1)
+
+
+def device_mover(device: torch.device, causal: bool, flash: bool = False) -> Callable[[Batch], DeviceBatch]:
+    """What turns the data room's numpy batch into tensors on ``device``. Everything dynamic is decided here, on the
+    host: which positions have targets, whether a mask is needed, where documents end.
+    """
+
+    def tensor(array: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None) -> Tensor | None:
+        if array is None:
+            return None
+        host = torch.from_numpy(np.ascontiguousarray(array))
+        return host if device.type == "cpu" else host.pin_memory().to(device, non_blocking=True)
+
+    def move(batch: Batch) -> DeviceBatch:
+        flat = batch.labels.reshape(-1)
+        (targets,) = np.nonzero(flat != IGNORED)
+        ends, longest = _boundaries(batch) if flash else (None, 0)
+        moved = [tensor(a) for a in (batch.input_ids, batch.position_ids, targets, flat[targets])]
+        input_ids, position_ids, places, labels = moved
+        assert input_ids is not None
+        assert position_ids is not None
+        assert places is not None
+        assert labels is not None
+        boundaries = tensor(ends)
+        return DeviceBatch(
+            input_ids,
+            position_ids,
+            None if _is_whole(batch) else tensor(batch.document_ids),
+            places,
+            labels,
+            causal,
+            None if boundaries is None else boundaries.to(torch.int32),
+            longest,
+            tensor(batch.token_type_ids),
+            tensor(batch.next_sentence_labels),
+        )
+
+    return move
+
+
+def _is_whole(batch: Batch) -> bool:
+    return bool((batch.document_ids == batch.document_ids[:, :1]).all())
+
+
+def _boundaries(batch: Batch) -> tuple[Positions, int]:
+    """Ends of documents in the flattened batch, from 0, and the longest document. Padding is a document too."""
+    ids = batch.document_ids
+    starts = np.ones(ids.shape, bool)
+    starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
+    ends = np.append(np.flatnonzero(starts.reshape(-1)), ids.size).astype(np.int64)
+    return ends, int(np.diff(ends).max())

@@ -1,0 +1,191 @@
+"""Start the ranks of this node by torchrun's elastic API: the built-in worker, or the user's own script.
+
+Takes a run's folder and this node's place; gives the exit code of ``trainwright train``. Signals reach every rank
+and are waited for; each rank's output goes to a file of its own. Imports torch only when called.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainwright.errors import InputError, Problem
+from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.failures import first_failure
+from trainwright.runs.events import read_events
+from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
+from trainwright.spec.model import RunSpec
+from trainwright.training.devices import threads_per_process
+from trainwright.training.worker import CRASH, PROFILE_VARIABLE
+
+#: Passed on to the ranks. torchrun by itself knows neither USR1 (what Slurm sends ahead of a time limit) …
+FORWARDED = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+#: … nor patience: after 30 seconds it would kill ranks that are saving. Whoever sent the signal sets the real limit.
+SHUTDOWN_SECONDS = int(os.environ.get("TRAINWRIGHT_SHUTDOWN_SECONDS", "3600"))
+#: Codes in order of what they say about the run when ranks end differently.
+_TELLING = (
+    TrainExit.NON_FINITE, TrainExit.HUNG_COLLECTIVE, TrainExit.RESUME_ME, TrainExit.USER_ERROR,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """This node among the nodes of a run. ``rendezvous`` is ``host:port`` of the first one."""
+
+    nodes: int = 1
+    node_rank: int = 0
+    rendezvous: str | None = None
+    processes: int | None = None
+
+
+def launch(run_dir: Path, place: Place | None = None, *, profile: str | None = None) -> int:
+    """Start this node's ranks and wait for them. Gives an exit code as ``runs.exit_codes.TrainExit`` names them."""
+    run = RunFolder(run_dir.absolute())
+    spec = run.spec()
+    place = place or Place(nodes=spec.compute.nodes)
+    processes = place.processes or processes_per_node(run, spec, place.nodes)
+    attempt = int(os.environ.get(ATTEMPT_VARIABLE, "1"))
+    os.environ[RUN_DIR_VARIABLE], os.environ[ATTEMPT_VARIABLE] = str(run.root), str(attempt)
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads_per_process(processes)))
+    if profile:
+        os.environ[PROFILE_VARIABLE] = profile
+    ended = _run_agent(run, spec, place, processes, attempt)
+    code = combine(ended)
+    if code not in (TrainExit.FINISHED, TrainExit.RESUME_ME):
+        _tell(run, attempt, code)
+    return code
+
+
+def processes_per_node(run: RunFolder, spec: RunSpec, nodes: int) -> int:
+    """Ranks on this node: the layout's world size over the nodes. Raises InputError when that is no whole number."""
+    world = run.plan().layout.world_size
+    if world % nodes:
+        what = f"is {nodes} but the layout has {world} ranks"
+        raise InputError([Problem("spec.yaml", field="compute.nodes", what=what, instead="plan again")])
+    return world // nodes
+
+
+def command(spec: RunSpec) -> tuple[str, ...]:
+    """What every rank runs: the built-in worker, or the user's script with its arguments byte for byte."""
+    if spec.train is not None:
+        return (sys.executable, "-u", spec.train.script, *spec.train.args)
+    # -P: a file such as random.py where the run was started must not stand in for a library
+    return (sys.executable, "-u", "-P", "-m", "trainwright.training.worker")
+
+
+def combine(codes: dict[int, int]) -> int:
+    """One exit code for the node from those of its ranks (negative: ended by that signal).
+
+    A rank that ended by itself says more than those that the launcher stopped because of it.
+    """
+    ended = [code for code in codes.values() if code != 0]
+    if not ended:
+        return TrainExit.FINISHED
+    for code in _TELLING:
+        if code in ended:
+            return code
+    return next((code for code in ended if code > 0), CRASH)
+
+
+def _run_agent(run: RunFolder, spec: RunSpec, place: Place, processes: int, attempt: int) -> dict[int, int]:
+    """Exit codes by local rank."""
+    from torch.distributed.elastic.agent.server.api import WorkerSpec
+    from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.rendezvous import RendezvousParameters
+    from torch.distributed.elastic.rendezvous import registry as rendezvous
+
+    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = FORWARDED
+    entrypoint, *arguments = command(spec)
+    static = place.nodes > 1
+    host, _, port = (place.rendezvous or "127.0.0.1:0").rpartition(":")
+    parameters = RendezvousParameters(
+        backend="static" if static else "c10d",
+        endpoint=f"{host}:{port}" if static else "127.0.0.1:0",
+        run_id=f"{run.run_id}-{attempt}",
+        min_nodes=place.nodes,
+        max_nodes=place.nodes,
+        local_addr=None if static else "127.0.0.1",
+        timeout=900,
+        **({"rank": place.node_rank} if static else {}),
+    )
+    agent = LocalElasticAgent(
+        WorkerSpec(
+            role="rank",
+            local_world_size=processes,
+            entrypoint=entrypoint,
+            args=tuple(arguments),
+            rdzv_handler=rendezvous.get_rendezvous_handler(parameters),
+            max_restarts=0,  # restarts are the supervisor's or the scheduler's: they know budgets and reasons
+            monitor_interval=0.1,
+            master_addr=host if static else None,
+            master_port=int(port) if static else None,
+            local_addr=None if static else "127.0.0.1",
+        ),
+        logs_specs=_rank_logs(run, attempt),
+        start_method="spawn",
+        shutdown_timeout=SHUTDOWN_SECONDS,
+    )
+    stopped = False
+    try:
+        agent.run()
+    except SignalException:
+        stopped = True
+    codes = _exit_codes(agent, processes)
+    if stopped:
+        # A script of the user's that simply died of the signal did what it was told.
+        codes = {rank: TrainExit.RESUME_ME if code < 0 else code for rank, code in codes.items()}
+    return codes
+
+
+def _exit_codes(agent: Any, processes: int) -> dict[int, int]:  # Any: torch is not typed here
+    """Exit codes of ended processes. The agent's result lacks them when a signal ended the wait."""
+    context = agent._pcontext
+    handlers = getattr(context, "subprocess_handlers", {})
+    if not handlers:
+        return dict.fromkeys(range(processes), CRASH)
+    return {rank: CRASH if (code := handler.proc.poll()) is None else code for rank, handler in handlers.items()}
+
+
+def _rank_logs(run: RunFolder, attempt: int) -> Any:  # Any: the class exists only once torch is imported
+    from torch.distributed.elastic.multiprocessing import Std
+    from torch.distributed.elastic.multiprocessing.api import LogsDest, LogsSpecs
+
+    class RankLogs(LogsSpecs):  # type: ignore[misc]
+        """Standard output and error of each rank, in order, in one file."""
+
+        def reify(self, envs: dict[int, dict[str, str]]) -> Any:
+            files = {}
+            for local_rank, variables in envs.items():
+                path = run.rank_log(attempt, int(variables["RANK"]))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                files[local_rank] = str(path)
+            return LogsDest(
+                stdouts=files,
+                stderrs=files,
+                tee_stdouts={},
+                tee_stderrs={},
+                error_files={rank: f"{path}.error" for rank, path in files.items()},
+            )
+
+        @property
+        def root_log_dir(self) -> str:
+            return str(run.logs)
+
+    return RankLogs(redirects=Std.ALL)
+
+
+def _tell(run: RunFolder, attempt: int, code: int) -> None:
+    """The first failing rank's first error, last on the screen."""
+    failure = first_failure(run, attempt, "train", read_events(run.events))
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    if failure is None:
+        print(f"training ended with {name}; see {run.logs / str(attempt)}", file=sys.stderr)  # noqa: T201
+        return
+    rank = f"rank {failure.rank}: " if failure.rank is not None else ""
+    at = f" ({failure.where})" if failure.where else ""
+    print(f"{rank}{failure.text}{at}\nlog: {failure.log}", file=sys.stderr)  # noqa: T201

@@ -1,0 +1,103 @@
+"""The module that training calls: from token ids to the weighted sum of the loss.
+
+Wraps a transformers (or peft) model so that the head and the loss are inside the forward pass that DDP and FSDP see:
+the head's weights are gathered when needed, and full logits need never exist. Knows neither ranks nor optimizers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainwright.errors import AnswerNo
+from trainwright.training import attention
+from trainwright.training.batches import DeviceBatch
+from trainwright.training.loss import chunked_cross_entropy, logits_cross_entropy
+
+#: Families whose logits are exactly the output head's matrix times the last hidden state: no scaling, no soft cap, no
+#: transform. Others take the path over full logits, which is right for all.
+PLAIN_HEADS = frozenset(
+    {
+        "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "olmo", "olmo2", "olmo3", "olmoe",
+        "gpt2", "gpt_neox", "smollm3", "phi3", "gemma", "deepseek_v3", "starcoder2", "stablelm", "falcon",
+    }
+)  # fmt: skip
+
+
+class Objective(nn.Module):
+    """``forward(batch, weight)`` gives (weight · sum, sum) of the loss over the batch's targets."""
+
+    def __init__(self, network: nn.Module, kernel: attention.Kernel, recompute_attention: bool = False):
+        super().__init__()
+        self.network = network
+        self.kernel = kernel
+        self.recompute_attention = recompute_attention
+        #: The transformers model itself: adapters are injected into it, so peft's wrapper need not be called.
+        self._inner = [base() if callable(base := getattr(network, "get_base_model", None)) else network]
+        self._checked = False
+
+    @property
+    def inner(self) -> Any:  # Any: transformers is not typed here
+        """The transformers model."""
+        return self._inner[0]
+
+    def forward(self, batch: DeviceBatch, weight: float, row_weight: float = 0.0) -> tuple[Tensor, Tensor]:
+        """(weighted loss, sum over targets). ``weight`` is that of one token; ``row_weight`` that of one row of a
+        second objective with a label for each row (next sentence), which the sum leaves out.
+
+        A batch without targets gives zero with a gradient of zeros.
+        """
+        documents = attention.Documents(
+            batch.document_ids,
+            causal=batch.causal,
+            kernel=self.kernel,
+            recompute=self.recompute_attention and self.training,
+            boundaries=batch.boundaries,
+            longest=batch.longest,
+        )
+        arguments: dict[str, Any] = {attention.ARGUMENT: documents, "position_ids": batch.position_ids}
+        if batch.token_type_ids is not None:
+            arguments["token_type_ids"] = batch.token_type_ids
+        result = self._loss(batch, weight, row_weight, arguments)
+        if not self._checked:
+            self._check(documents)
+        return result
+
+    def _loss(
+        self, batch: DeviceBatch, weight: float, row_weight: float, arguments: dict[str, Any]
+    ) -> tuple[Tensor, Tensor]:
+        head = self._plain_head()
+        if head is not None:
+            backbone = self.inner.base_model
+            hidden = backbone(input_ids=batch.input_ids, use_cache=False, **arguments).last_hidden_state
+            rows = hidden.reshape(-1, hidden.shape[-1]).index_select(0, batch.targets)
+            return chunked_cross_entropy(rows, head.weight, batch.labels, weight)
+        if self.inner.config.is_encoder_decoder is False and batch.causal:
+            arguments["use_cache"] = False
+        output = self.inner(input_ids=batch.input_ids, **arguments)
+        logits = output.prediction_logits if hasattr(output, "prediction_logits") else output.logits
+        rows = logits.reshape(-1, logits.shape[-1]).index_select(0, batch.targets)
+        loss, total = logits_cross_entropy(rows, batch.labels, weight)
+        if batch.next_sentence_labels is not None:
+            scores = output.seq_relationship_logits.float()
+            # Devlin et al. 2019 add the two means: over hidden tokens and over rows.
+            loss = loss + F.cross_entropy(scores, batch.next_sentence_labels, reduction="sum") * row_weight
+        return loss, total
+
+    def _plain_head(self) -> nn.Linear | None:
+        if self.inner.config.model_type not in PLAIN_HEADS:
+            return None
+        head = self.inner.get_output_embeddings()
+        return head if type(head) is nn.Linear and head.bias is None else None
+
+    def _check(self, documents: attention.Documents) -> None:
+        """A model that never called our attention would let documents see each other, and nobody would notice."""
+        if not documents.reached:
+            raise AnswerNo(
+                f"models of type {self.inner.config.model_type} do not use transformers' attention interface, so "
+                "attention cannot be kept inside documents",
+                "train this model with your own script (train.script), or name another model",
+            )
+        self._checked = True

@@ -1,0 +1,133 @@
+"""One optimizer step: gradients over all micro-batches, norm, clipping, update. Knows no files, logs or schedules.
+
+Takes micro-batches and the number of valid tokens of the global batch; leaves updated parameters. Nothing is read
+back from the device unless a decision depends on it (a loss scale, ``nan: skip``, or an optimizer that cannot be
+told on the device to skip).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.training.batches import DeviceBatch
+from trainwright.training.devices import Device
+from trainwright.training.gradients import clip_factor, gradient_norm, local_gradients, scale_gradients
+from trainwright.training.loss import token_weight
+from trainwright.training.optim import can_skip_on_device
+from trainwright.training.parallel.data import DataParallel
+from trainwright.training.precision import LossScale, Precision
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """What the backward passes gave: sums of the loss by micro-batch on this rank, on the device, in nats."""
+
+    losses: tuple[Tensor, ...]
+
+    @property
+    def total(self) -> Tensor:
+        """This rank's sum."""
+        return torch.stack(self.losses).sum() if len(self.losses) > 1 else self.losses[0]
+
+
+@dataclass(frozen=True)
+class Update:
+    """``norm`` is that of the true gradient, on the device. ``applied`` is None when the host has not asked yet."""
+
+    norm: Tensor
+    applied: bool | None
+
+
+@dataclass
+class Stepper:
+    """Computes steps for one model. ``check_each_step`` makes the host look at each step's norm at once."""
+
+    parallel: DataParallel
+    optimizer: torch.optim.Optimizer
+    device: Device
+    precision: Precision
+    scale: LossScale
+    clip: float | None
+    seed: int
+    data_rank: int
+    check_each_step: bool
+    parameters: list[nn.Parameter] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.check_each_step = (
+            self.check_each_step or self.device.is_cpu or self.scale.enabled or not can_skip_on_device(self.optimizer)
+        )
+
+    def gradients(self, step: int, batches: Sequence[DeviceBatch], valid_tokens: int, rows: int = 0) -> Gradients:
+        """Backward of every micro-batch of step ``step``; ``valid_tokens`` and ``rows`` are over all ranks."""
+        factor = self.parallel.loss_factor * self.scale.factor
+        weight, row_weight = token_weight(valid_tokens, factor), token_weight(rows, factor)
+        losses = []
+        for number, batch in enumerate(batches):
+            self.device.seed(dropout_seed(self.seed, step, number, self.data_rank))
+            with self.parallel.micro_batch(is_last(number, len(batches))):
+                loss, total = self.forward(batch, weight, row_weight)
+                loss.backward()
+            losses.append(total)
+        return Gradients(tuple(losses))
+
+    def forward(self, batch: DeviceBatch, weight: float, row_weight: float = 0.0) -> tuple[Tensor, Tensor]:
+        """(weighted loss, sum) of one micro-batch, in the run's number format."""
+        if not (self.parallel.autocast and self.precision.is_mixed):
+            out: tuple[Tensor, Tensor] = self.parallel.module(batch, weight, row_weight)
+            return out
+        with self.precision.autocast(self.device.type):
+            out = self.parallel.module(batch, weight, row_weight)
+        return out
+
+    def update(self, lr: float) -> Update:
+        """Clip and apply the gradients at rate ``lr``, then forget them. A gradient that is not finite changes nothing."""
+        gradients = local_gradients(self.parameters)
+        norm = gradient_norm(gradients, self.device.torch)
+        if self.scale.enabled:
+            norm = norm / self.scale.factor
+        applied: bool | None = None
+        if self.check_each_step:
+            applied = math.isfinite(norm.item())
+            if applied:
+                self._apply(gradients, norm, lr)
+            self.scale.update(applied)
+        else:
+            self.optimizer.found_inf = torch.isfinite(norm).logical_not().float()  # type: ignore[attr-defined]
+            self._apply(gradients, norm, lr)
+        self.optimizer.zero_grad(set_to_none=True)
+        return Update(norm, applied)
+
+    def _apply(
+        self, gradients: list[tuple[Tensor, tuple[torch.distributed.ProcessGroup, ...]]], norm: Tensor, lr: float
+    ) -> None:
+        factor = clip_factor(norm, self.clip, self.scale.factor)
+        if factor is not None:
+            scale_gradients(gradients, factor)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+
+
+def is_last(number: int, count: int) -> bool:
+    """True for the micro-batch after which gradients must be complete on every rank."""
+    return number == count - 1
+
+
+def dropout_seed(seed: int, step: int, micro_batch: int, data_rank: int) -> int:
+    """Seed of one micro-batch's dropout: a function of its place in the run, so a resume needs no generator's state,
+    and different over data ranks, so that they do not drop the same units. Constants: SplitMix64 (Steele et al. 2014).
+    """
+    value = seed
+    for part in (step, micro_batch, data_rank):
+        value = (value + part + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+        value ^= value >> 31
+    return value >> 1

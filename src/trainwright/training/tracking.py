@@ -1,0 +1,144 @@
+"""Other places that metrics go: TensorBoard, MLflow, Weights & Biases, as optional extras.
+
+Every sink works without a network (files in the run's folder) unless the user's environment says where to send.
+A sink that fails is dropped with one warning: training never ends because a dashboard did.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainwright.errors import MissingExtra
+from trainwright.runs.folder import RunFolder
+from trainwright.spec.model import RunSpec
+from trainwright.training.metrics import Sink
+
+_LABELS = frozenset({"v", "t", "kind", "step", "phases"})
+
+
+def open_sinks(spec: RunSpec, run: RunFolder) -> tuple[Sink, ...]:
+    """The sinks that a spec names. MissingExtra when the package of one is not installed."""
+    return tuple(Guarded(name, _OPENERS[name](spec, run)) for name in spec.tracking)
+
+
+def scalars(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a record by name: ``train/loss``, ``eval/perplexity``, ``seconds/data``."""
+    prefix = "eval" if record["kind"] == "eval" else "train"
+    found = {f"{prefix}/{name}": value for name, value in record.items() if name not in _LABELS and value is not None}
+    found.update({f"seconds/{name}": value for name, value in record.get("phases", {}).items()})
+    return found
+
+
+class Guarded:
+    """A sink that can fail without anybody being hurt."""
+
+    def __init__(self, name: str, sink: Sink):
+        self._name = name
+        self._sink: Sink | None = sink
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Pass a record on; after the first failure nothing is passed on any more."""
+        self._try(lambda sink: sink.write(record))
+
+    def close(self) -> None:
+        """Flush."""
+        self._try(lambda sink: sink.close())
+
+    def _try(self, action: Callable[[Sink], None]) -> None:
+        if self._sink is None:
+            return
+        try:
+            action(self._sink)
+        except Exception as error:  # noqa: BLE001 - whatever a third party's client raises, training goes on
+            self._sink = None
+            print(f"tracking: {self._name} failed and is switched off: {error}", file=sys.stderr)  # noqa: T201
+
+
+class _TensorBoard:
+    def __init__(self, spec: RunSpec, run: RunFolder):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingExtra("tracking: tensorboard", "tensorboard") from None
+        self._writer = SummaryWriter(str(run.root / "tensorboard"))
+
+    def write(self, record: dict[str, Any]) -> None:
+        for name, value in scalars(record).items():
+            self._writer.add_scalar(name, value, record["step"], record["t"])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _MLflow:
+    """To ``MLFLOW_TRACKING_URI``, else to a file in the run's folder."""
+
+    def __init__(self, spec: RunSpec, run: RunFolder):
+        try:
+            from mlflow.entities import Metric, Param
+            from mlflow.tracking import MlflowClient
+        except ImportError:
+            raise MissingExtra("tracking: mlflow", "mlflow") from None
+        self._metric = Metric
+        address = os.environ.get("MLFLOW_TRACKING_URI") or _local_store(run.root / "mlflow")
+        self._client = MlflowClient(tracking_uri=address)
+        found = self._client.get_experiment_by_name(spec.name)
+        experiment = found.experiment_id if found else self._client.create_experiment(spec.name)
+        earlier = self._client.search_runs([experiment], f"tags.`trainwright.run_id` = '{run.run_id}'")
+        if earlier:
+            self._run = earlier[0].info.run_id
+            return
+        tags = {"trainwright.run_id": run.run_id, "mlflow.runName": run.run_id}
+        self._run = self._client.create_run(experiment, tags=tags).info.run_id
+        values = {"lr": spec.optimizer.lr, "global_batch_size": spec.global_batch_size, "method": spec.method}
+        self._client.log_batch(self._run, params=[Param(name, str(value)) for name, value in values.items()])
+
+    def write(self, record: dict[str, Any]) -> None:
+        moment = int(record["t"] * 1000)
+        batch = [self._metric(name, value, moment, record["step"]) for name, value in scalars(record).items()]
+        self._client.log_batch(self._run, metrics=batch)
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run)
+
+
+def _local_store(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+class _WandB:
+    """Offline unless a key or a mode is in the environment; `wandb sync` sends an offline run later."""
+
+    def __init__(self, spec: RunSpec, run: RunFolder):
+        try:
+            import wandb
+        except ImportError:
+            raise MissingExtra("tracking: wandb", "wandb") from None
+        mode = os.environ.get("WANDB_MODE") or ("online" if os.environ.get("WANDB_API_KEY") else "offline")
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "trainwright"),
+            id=run.run_id.replace(".", "-"),
+            name=run.run_id,
+            resume="allow",
+            dir=str(run.root),
+            mode=mode,
+            config=spec.to_dict(),
+        )
+
+    def write(self, record: dict[str, Any]) -> None:
+        self._run.log({**scalars(record), "step": record["step"]}, step=record["step"])
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+_OPENERS: dict[str, Callable[[RunSpec, RunFolder], Sink]] = {
+    "tensorboard": _TensorBoard,
+    "mlflow": _MLflow,
+    "wandb": _WandB,
+}

@@ -1,0 +1,374 @@
+"""The trainer: build mesh → build model → parallelise → load → loop(step) → save. Every rank runs this.
+
+Takes the folder of a run (spec, plan, prepared data, checkpoints); gives an exit code. It knows the order in which
+things happen; what they are is in the files beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from trainwright.checkpoints.manager import CheckpointManager
+from trainwright.data.batch import Batch
+from trainwright.data.objectives import objective
+from trainwright.data.order import GlobalOrder
+from trainwright.data.prepared import PreparedData
+from trainwright.evaluation.held_out import Totals, held_out
+from trainwright.models.layout import Layout
+from trainwright.planner.plan import Plan
+from trainwright.runs.events import EventLog
+from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.folder import RunFolder
+from trainwright.spec.model import RunSpec
+from trainwright.training import schedules
+from trainwright.training.agreement import Agreement
+from trainwright.training.attention import choose_kernel
+from trainwright.training.batches import Batches, DeviceBatch, Slicing, StepBatch, device_mover
+from trainwright.training.devices import Device, current_device, join_process_group
+from trainwright.training.duration import Horizon, horizon, is_due
+from trainwright.training.guard import NonFinite, Suspect, accuse
+from trainwright.training.mesh import DataRanks, build_mesh, data_ranks
+from trainwright.training.metrics import Clock, Metrics
+from trainwright.training.model import Built, build_model, recompute_blocks
+from trainwright.training.objective import Objective
+from trainwright.training.optim import build_optimizer
+from trainwright.training.parallel import data as data_parallel
+from trainwright.training.parallel import refuse_unsupported
+from trainwright.training.precision import LossScale, Precision, choose_precision
+from trainwright.training.profiler import Profiler
+from trainwright.training.signals import StopRequest
+from trainwright.training.state import Progress, full_state, take_over
+from trainwright.training.step import Gradients, Stepper
+from trainwright.training.tracking import open_sinks
+
+
+def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None = None) -> TrainExit:
+    """Train a run to its end, to a signal, or to the first step that is not finite."""
+    spec, plan = run.spec(), run.plan()
+    layout = plan.layout
+    refuse_unsupported(layout)
+    device = current_device()
+    precision = choose_precision(spec.precision, device)
+    join_process_group(device)
+    events = run.event_log(attempt, device.rank)
+    events.write("rendezvous", world_size=device.world_size, device=str(device.torch))
+
+    mesh = build_mesh(layout, device.type)
+    data = data_ranks(mesh)
+    prepared = PreparedData.of_run(run.data)
+    built = build_model(
+        spec, prepared.folder.parent, master=precision.master, frozen=precision.frozen, own_attention=True
+    )
+    parallel = parallelise(built, spec, layout, mesh, data, precision, device)
+    optimizer = build_optimizer(built.network, spec.optimizer, device.type)
+    order = prepared.order(spec)
+    end = horizon(spec.duration, order.epoch_length, layout.global_batch_size, spec.sequence_length)
+    with CheckpointManager(
+        run.checkpoints,
+        spec_sha256=spec.sha256,
+        layout=layout,
+        attempt=attempt,
+        keep=spec.checkpoint.keep,
+        keep_every=spec.checkpoint.keep_every,
+        asynchronous=spec.checkpoint.asynchronous,
+        events=events,
+    ) as checkpoints:
+        trainer = Trainer(
+            spec=spec,
+            layout=layout,
+            device=device,
+            data=data,
+            prepared=prepared,
+            order=order,
+            end=end,
+            built=built,
+            stepper=Stepper(
+                parallel,
+                optimizer,
+                device,
+                precision,
+                LossScale(enabled=precision.name == "fp16"),
+                spec.clip,
+                spec.seed,
+                data.rank,
+                check_each_step=spec.nan == "skip",
+            ),
+            checkpoints=checkpoints,
+            metrics=open_metrics(run, spec, plan, end, device),
+            events=events,
+            stop=stop,
+            profiler=Profiler(profile if device.rank == 0 else None, run.root / "profile", device.type),
+        )
+        try:
+            trainer.load()
+            ended = trainer.loop()
+            trainer.save(wait=True)
+        finally:
+            trainer.close()
+    events.write("finished" if ended is TrainExit.FINISHED else "signal", step=trainer.progress.step, code=ended)
+    return ended
+
+
+def parallelise(
+    built: Built,
+    spec: RunSpec,
+    layout: Layout,
+    mesh: DeviceMesh,
+    data: DataRanks,
+    precision: Precision,
+    device: Device,
+) -> data_parallel.DataParallel:
+    """Recompute, compile, shard: a compiled block contains its recomputation, and a shard's gathering contains both."""
+    kernel = choose_kernel(spec.attention, device.type, precision.compute)
+    module = Objective(built.network, kernel, recompute_attention=layout.recompute == "selective")
+    if layout.recompute == "full":
+        recompute_blocks(built.blocks)
+    if spec.compile:
+        for block in built.blocks:
+            block.compile()
+    if layout.zero == 0 or data.size == 1:
+        module.to(device.torch)
+    module.train()
+    return data_parallel.apply(module, built.blocks, mesh, data, layout, precision, device.torch)
+
+
+def open_metrics(run: RunFolder, spec: RunSpec, plan: Plan, end: Horizon, device: Device) -> Metrics:
+    """Metrics of this rank. MFU is known where the plan knows it: the same FLOPs at another rate."""
+    first = device.rank == 0
+    share = plan.mfu / plan.tokens_per_s if plan.mfu and plan.tokens_per_s else None
+    return Metrics(run.metrics if first else None, end.steps, share, open_sinks(spec, run) if first else ())
+
+
+@dataclass
+class Trainer:
+    """One run on one rank, built and ready. ``load``, ``loop`` and ``save`` are collective."""
+
+    spec: RunSpec
+    layout: Layout
+    device: Device
+    data: DataRanks
+    prepared: PreparedData
+    order: GlobalOrder
+    end: Horizon
+    built: Built
+    stepper: Stepper
+    checkpoints: CheckpointManager
+    metrics: Metrics
+    events: EventLog
+    stop: StopRequest
+    profiler: Profiler
+    progress: Progress = field(default_factory=Progress)
+    clock: Clock = field(default_factory=Clock)
+    _suspects: list[tuple[Suspect, torch.Tensor]] = field(default_factory=list)
+    _saved_at: float = field(default_factory=time.monotonic)
+    _batches: Batches | None = None
+
+    def load(self) -> None:
+        """Go on from the newest good checkpoint, if there is one."""
+        found = self.checkpoints.newest()
+        if found is not None:
+            stepper = self.stepper
+            state = full_state(self.built.network, stepper.optimizer, self.progress, stepper.scale)
+            self.checkpoints.load(found, state)
+            self.progress = take_over(self.built.network, stepper.optimizer, stepper.scale, state)
+        self.metrics.start_at(self.progress.step, self.progress.tokens)
+        self.events.write(
+            "started", step=self.progress.step, samples=self.progress.samples, steps=self.end.steps,
+            parameters=self.built.total, trained=self.built.trained,
+        )  # fmt: skip
+
+    def loop(self) -> TrainExit:
+        """Step until the end of the run, a request to stop, or early stopping."""
+        if self.progress.step == 0 and self.progress.evaluated_step < 0:
+            self.evaluate()
+        if self.progress.gives_up(self.spec.early_stopping):
+            return TrainExit.FINISHED
+        rate = self._schedule()
+        agreement = Agreement(self.data.counts)
+        self.clock.lap()
+        batches = iter(self._open_batches())
+        following = next(batches, None)
+        self._propose(agreement, following)
+        while (batch := following) is not None:
+            with self.clock.phase("data"):
+                agreed = agreement.result()
+            if agreed.stop:
+                self.events.write("signal", signal=self.stop.name, step=self.progress.step)
+                return TrainExit.RESUME_ME
+            if agreed.save:
+                self.save()
+            self.profiler.before(batch.step + 1)
+            with self.clock.phase("compute"):
+                gradients = self.stepper.gradients(batch.step, batch.micro_batches, agreed.valid_tokens, batch.rows)
+            with self.clock.phase("data"):
+                following = next(batches, None)
+                self._propose(agreement, following)
+            with self.clock.phase("optimizer"):
+                lr = self.spec.optimizer.lr * rate(self.progress.updates)
+                update = self.stepper.update(lr)
+            self.profiler.after(batch.step + 1)
+            self._account(batch, agreed.tokens, gradients, update.norm, update.applied)
+            self._log(batch, gradients, agreed.valid_tokens, update.norm, lr)
+            if self._after_step():
+                return TrainExit.FINISHED
+        return TrainExit.FINISHED
+
+    def save(self, *, wait: bool = False) -> None:
+        """Save the state as it is now, once it is known to be finite."""
+        self._settle()
+        with self.clock.phase("checkpoint"):
+            progress, stepper = self.progress, self.stepper
+            state = full_state(self.built.network, stepper.optimizer, progress, stepper.scale)
+            self.checkpoints.save(progress.step, progress.samples, progress.tokens, state, wait=wait)
+        self._saved_at = time.monotonic()
+
+    def evaluate(self) -> bool:
+        """Measure the held-out loss, if anything is held out; True when the run should stop early."""
+        if not len(self.prepared.eval):
+            return False
+        self._settle()
+        parallel, device = self.stepper.parallel, self.device
+        move = self._mover()
+
+        def summed_loss(batch: Batch) -> tuple[torch.Tensor, int]:
+            return self.stepper.forward(move(batch), 0.0)[1], batch.valid_tokens
+
+        def over_ranks(totals: Totals) -> Totals:
+            sums = torch.tensor(totals if self.data.counts else (0.0, 0.0), dtype=torch.float64)
+            dist.all_reduce(sums)
+            loss, targets = sums.tolist()
+            return loss, targets
+
+        at_most = self.spec.evaluate.batches
+        counts = self.prepared.manifest.eval
+        with self.clock.phase("evaluate"), torch.no_grad():
+            parallel.module.eval()
+            result = held_out(
+                self.prepared.eval,
+                objective(self.spec, self.prepared, "eval", self._pad_to()),
+                summed_loss,
+                batch_size=self.layout.micro_batch_size,
+                at_most=at_most * self.layout.global_batch_size if at_most else None,
+                data_rank=self.data.rank,
+                data_ranks=self.data.size,
+                sum_over_ranks=over_ranks,
+                bytes_per_token=counts.target_bytes / counts.target_tokens if counts.target_tokens else None,
+            )
+            parallel.rest()
+            parallel.module.train()
+        if result is None:
+            return False
+        done = self.progress
+        self.metrics.evaluation(step=done.step, samples=done.samples, tokens=done.tokens, result=result.to_dict())
+        if device.rank == 0:
+            self.events.write("evaluated", step=done.step, eval_loss=result.eval_loss)
+        return done.evaluated(result.eval_loss, self.spec.early_stopping)
+
+    def close(self) -> None:
+        """Stop the batch thread, write the profile and flush the sinks."""
+        if self._batches is not None:
+            self._batches.close()
+        self.profiler.close()
+        self.metrics.close()
+
+    def _after_step(self) -> bool:
+        """What is due after a step. True when the run should end before its end."""
+        step, done = self.progress.step, self.progress.step == self.end.steps
+        over = False
+        if done or is_due(self.spec.evaluate.every, step, self.end, self.order.epoch_length):
+            over = self.evaluate()
+        if is_due(self.spec.checkpoint.every, step, self.end, self.order.epoch_length) and not done:
+            self.save()
+        return over
+
+    def _account(
+        self, batch: StepBatch, tokens: int, gradients: Gradients, norm: torch.Tensor, applied: bool | None
+    ) -> None:
+        self.progress.step = batch.step + 1
+        self.progress.samples = self.end.samples_before(batch.step + 1)
+        self.progress.tokens += tokens
+        if applied is None:
+            self._suspects.append((Suspect(batch, gradients), norm))
+        elif not applied:
+            self.progress.skipped += 1
+            if self.spec.nan == "stop" and self.stepper.scale.at_bottom:
+                raise NonFinite(accuse(Suspect(batch, gradients), self.prepared.train.origins))
+
+    def _settle(self) -> None:
+        """Look at the steps that nobody has looked at yet, before anything is told about them or kept of them."""
+        suspects, self._suspects = self._suspects, []
+        if not suspects:
+            return
+        norms = torch.stack([norm for _, norm in suspects]).tolist()
+        for (suspect, _), norm in zip(suspects, norms, strict=True):
+            if not math.isfinite(norm):
+                raise NonFinite(accuse(suspect, self.prepared.train.origins))
+
+    def _log(self, batch: StepBatch, gradients: Gradients, valid_tokens: int, norm: torch.Tensor, lr: float) -> None:
+        done = self.progress
+        if done.step % self.spec.logging_steps and done.step != self.end.steps:
+            return
+        self._settle()
+        loss = self._mean_loss(gradients, valid_tokens)
+        seconds, phases = self.clock.lap()
+        self.metrics.step(
+            step=done.step,
+            samples=done.samples,
+            tokens=done.tokens,
+            loss=loss,
+            lr=lr,
+            grad_norm=norm.item(),
+            memory_bytes=self.device.peak_memory(),
+            skipped=done.skipped,
+            seconds=seconds,
+            phases=phases,
+        )
+        if done.step == 1:
+            self.events.write("step", step=1)
+
+    def _mean_loss(self, gradients: Gradients, valid_tokens: int) -> float:
+        total = gradients.total.double()
+        if self.data.size > 1:
+            dist.all_reduce(total, group=self.data.group)
+        return total.item() / valid_tokens if valid_tokens else 0.0
+
+    def _propose(self, agreement: Agreement, following: StepBatch | None) -> None:
+        every = self.spec.checkpoint.every
+        late = every.unit == "time" and self.device.rank == 0 and time.monotonic() - self._saved_at >= every.value
+        agreement.propose(following, stop=bool(self.stop), save=late)
+
+    def _schedule(self) -> schedules.Ratio:
+        lengths = schedules.phases(self.spec.schedule, self.end.steps, self.end.tokens_per_step)
+        return schedules.ratio(self.spec.schedule, lengths)
+
+    def _open_batches(self) -> Batches:
+        self._batches = Batches(
+            self.prepared.train,
+            self.order,
+            objective(self.spec, self.prepared, "train", self._pad_to()),
+            Slicing(self.data, self.layout.micro_batch_size),
+            self.end,
+            self._mover(),
+            first_step(self.progress),
+        )
+        return self._batches
+
+    def _mover(self) -> Callable[[Batch], DeviceBatch]:
+        kernel = choose_kernel(self.spec.attention, self.device.type, self.stepper.precision.compute)
+        return device_mover(self.device.torch, self.spec.objective == "causal", flash=kernel == "flash")
+
+    def _pad_to(self) -> int | None:
+        """Compiled blocks want one shape; otherwise a batch is as wide as its longest sequence."""
+        return self.spec.sequence_length if self.spec.compile else None
+
+
+def first_step(progress: Progress) -> int:
+    """Number (0-based) of the first step to compute: the one after those that are done."""
+    return progress.step

@@ -1,0 +1,104 @@
+"""One rank of the built-in trainer: ``python -m trainwright.training.worker``, started by ``launch``.
+
+Reads the run's folder and attempt from the environment, trains, reports how it ended as an event and as an exit code.
+No exception leaves without having been told.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from trainwright.errors import TrainwrightError
+from trainwright.runs.events import EventLog
+from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
+
+PROFILE_VARIABLE = "TRAINWRIGHT_PROFILE"
+CRASH = 70  # neither the user's error nor a wish to resume: start again
+_NETWORK = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
+_HUNG = ("Timed out waiting", "Timed out after", "Watchdog caught collective operation timeout")
+
+
+def main() -> int:
+    """Train; gives the exit code."""
+    run = RunFolder(Path(os.environ[RUN_DIR_VARIABLE]))
+    attempt, rank = int(os.environ.get(ATTEMPT_VARIABLE, "1")), int(os.environ.get("RANK", "0"))
+    events = run.event_log(attempt, rank)
+    from trainwright.training.signals import StopRequest
+
+    stop = StopRequest()
+    stop.install()
+    try:
+        return _train(run, attempt, stop)
+    except Exception as error:  # noqa: BLE001 - the last line of defence of a rank
+        return report(error, events, asked_to_stop=bool(stop))
+
+
+def report(error: Exception, events: EventLog, *, asked_to_stop: bool = False) -> int:
+    """Tell an error to the log and as a ``failed`` event; gives the exit code that says whether to try again."""
+    code, kind = classify(error)
+    sentence = isinstance(error, TrainwrightError) or code == TrainExit.NON_FINITE
+    if sentence:
+        print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201 - a rank's log is its standard error
+    else:
+        traceback.print_exception(error)
+    text = str(error) if sentence else f"{type(error).__name__}: {error}"
+    events.write("failed", **{"class": kind}, code=code, exception=" ".join(text.split())[:2000], line=where(error))
+    if asked_to_stop and kind == "network":
+        # The others are leaving on the same signal: an ended connection is how that looks from here.
+        return TrainExit.RESUME_ME
+    return code
+
+
+def classify(error: BaseException) -> tuple[int, str]:
+    """(exit code, class) of an exception. Classes are those of ``runs.state.ReasonClass``, and ``non-finite``."""
+    import torch
+
+    from trainwright.checkpoints.failures import CheckpointFailed
+    from trainwright.training.guard import NonFinite
+
+    text = str(error)
+    if isinstance(error, NonFinite):
+        return TrainExit.NON_FINITE, "non-finite"
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text:
+        return TrainExit.USER_ERROR, "oom"
+    if any(words in text for words in _HUNG):
+        return TrainExit.HUNG_COLLECTIVE, "network"
+    if isinstance(error, torch.distributed.DistError) or any(words in text for words in _NETWORK):
+        return CRASH, "network"
+    if isinstance(error, CheckpointFailed):
+        return CRASH, "volume"
+    return TrainExit.USER_ERROR, "user-error"
+
+
+def where(error: BaseException) -> str:
+    """``file:line`` of the innermost frame outside of installed packages, or of the innermost one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<")]
+    frame = (own or frames or [None])[-1]
+    return f"{frame.filename}:{frame.lineno}" if frame else ""
+
+
+def _train(run: RunFolder, attempt: int, stop: object) -> int:
+    import torch
+    import torch.distributed as dist
+
+    from trainwright.training.profiler import parse_steps
+    from trainwright.training.signals import StopRequest
+    from trainwright.training.trainer import train
+
+    assert isinstance(stop, StopRequest)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    profile = os.environ.get(PROFILE_VARIABLE)
+    code = train(run, attempt, stop, parse_steps(profile) if profile else None)
+    # Nobody leaves before all have saved: the launcher ends the others as soon as one is gone with a code.
+    dist.barrier()
+    dist.destroy_process_group()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
