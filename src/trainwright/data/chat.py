@@ -46,7 +46,6 @@ class ChatTemplate:
         self._special = {f"{role}_token": text for role, text in special.items()}
         self._ends = tuple(ends)
         self._left, self._right = (f"\x00{secrets.token_hex(8)}{side}\x00" for side in "<>")
-        self._marks = False
         try:
             self._template: _Template = self._environment().from_string(source)
         except jinja2.TemplateSyntaxError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,10 +90,7 @@ class Encoder:
     def __init__(self, settings: EncoderSettings, tokenizer: Tokenizer | None = None):
         self._tokenizer = tokenizer or Tokenizer.load(settings.tokenizer)
         self._masked = settings.objective == "masked"
-        self._chat: ChatTemplate | None = None
-        source = settings.chat_template or self._tokenizer.chat_template
-        if source is not None:
-            self._chat = ChatTemplate(source, self._tokenizer.special, self._tokenizer.special_texts)
+        self._template = settings.chat_template or self._tokenizer.chat_template
         self._before, self._after = wrapping(self._tokenizer, settings.objective)
 
     def encode(self, found: Iterable[Row]) -> Iterator[EncodedBatch]:
@@ -142,8 +140,6 @@ class Encoder:
         ]
 
     def _render(self, value: Conversation) -> list[Rendered]:
-        if self._chat is None:
-            raise RowError("is a conversation but the tokenizer has no chat template; set data.chat_template")
         try:
             found = self._chat.render(value.messages, value.tools)
         except TemplateError as error:
@@ -154,6 +150,13 @@ class Encoder:
             except UnicodeEncodeError:
                 raise RowError("a message holds half of a surrogate pair") from None
         return found
+
+    @cached_property
+    def _chat(self) -> ChatTemplate:
+        """Compiled when the first conversation comes: plain text needs no template, nor a good one."""
+        if self._template is None:
+            raise RowError("is a conversation but the tokenizer has no chat template; set data.chat_template")
+        return ChatTemplate(self._template, self._tokenizer.special, self._tokenizer.special_texts)
 
     def _flatten(
         self,

@@ -18,6 +18,7 @@ VERSION = 1
 NAME = "manifest.json"
 FILES = "files.json"
 VOCABULARY = "vocabulary"
+_CHECKSUM = "checksum"
 Split = Literal["train", "eval"]
 
 
@@ -132,8 +133,9 @@ class Manifest:
         return total
 
     def to_json(self) -> str:
-        """The text of ``manifest.json``."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        """The text of ``manifest.json``, with a hash of itself."""
+        values = asdict(self)
+        return json.dumps({**values, _CHECKSUM: _checksum(values)}, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -147,6 +149,8 @@ class Manifest:
             raise AnswerNo(f"{folder / NAME} cannot be read ({error})", again) from None
         if not isinstance(values, dict) or values.get("v") != VERSION:
             raise AnswerNo(f"{folder / NAME} is not of version {VERSION}", again)
+        if values.pop(_CHECKSUM, None) != _checksum(values):
+            raise AnswerNo(f"{folder / NAME} is damaged: it does not have the hash that it names", again)
         try:
             manifest = cls._from_values(values)
         except (KeyError, TypeError) as error:
@@ -181,6 +185,11 @@ class Manifest:
 def _read_files(path: Path) -> dict[str, list[str]]:
     values: dict[str, list[str]] = json.loads(path.read_bytes())
     return values
+
+
+def _checksum(values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _wrong_size(folder: Path, record: FileRecord) -> str | None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -25,6 +26,7 @@ from trainwright.errors import TrainwrightError
 _AHEAD = 4  # tasks in work or waiting to be consumed, for each worker
 _WAITING_BATCHES = 8  # of one task; more of them and its worker pauses
 _WAKE_SECONDS = 0.5
+_COMMAND = ("-P", "-m", "trainwright.data.worker")  # -P: no module beside the user shadows ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,8 @@ class _Pool:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    with suppress(OSError):  # what it had not read is lost with it
+                        pipe.close()
 
     def _serve(self, process: subprocess.Popen[bytes]) -> None:
         number: int | None = None
@@ -195,7 +198,7 @@ class _Pool:
 def _start() -> subprocess.Popen[bytes]:
     one_thread = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "trainwright.data.worker"],
+        [sys.executable, *_COMMAND],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **one_thread, "OPENBLAS_NUM_THREADS": "1"},

@@ -6,6 +6,7 @@ not made again.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 from trainwright.data import fingerprints, locate, sources
 from trainwright.data.build import Builder, BuildSettings, refuse_bad_rows
+from trainwright.data.chat import ChatTemplate, TemplateError
 from trainwright.data.encode import EncoderSettings
 from trainwright.data.fingerprints import Stamp
 from trainwright.data.manifest import FILES, NAME, VERSION, VOCABULARY, Counts, FileRecord, Manifest, SourceRecord
@@ -89,7 +91,8 @@ def prepare(spec: RunSpec, cache: Path, progress: Progress = silent) -> Prepared
             _write(job, tokenizer, temporary)
             commit()
     except OSError as error:
-        way_out = "free some space, or name another storage"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        way_out = "free some space, or name another storage" if full else "look at that path and its permissions"
         raise TrainwrightError(f"{error.filename or final}: {error.strerror or error}", way_out) from error
     return PreparedData.open(final)
 
@@ -112,7 +115,7 @@ def _job(spec: RunSpec, data: Data, tokenizer: Path, cache: Path, progress: Prog
         _Input(source, index, held_out, fingerprints.hash_source(source, memory, workers, teller.advance))
         for held_out, index, source in found
     ]
-    template = Path(data.chat_template).read_text(encoding="utf-8") if data.chat_template else None
+    template = _template(data)
     content = {
         "version": VERSION,
         "tokenizer": fingerprint(tokenizer),
@@ -132,6 +135,24 @@ def _job(spec: RunSpec, data: Data, tokenizer: Path, cache: Path, progress: Prog
         ],
     }
     return _Job(spec, data, inputs, template, workers, teller, content)
+
+
+def _template(data: Data) -> str | None:
+    """Text of the template file, if one is named, and known to compile."""
+    if data.chat_template is None:
+        return None
+    try:
+        source = Path(data.chat_template).read_text(encoding="utf-8")
+        ChatTemplate(source, {}, ())
+    except OSError as error:
+        what = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        what = "is not text in UTF-8"
+    except TemplateError as error:
+        what = str(error)
+    else:
+        return source
+    raise InputError([Problem(data.chat_template, field="data.chat_template", what=what)])
 
 
 def _find(data: Data, cache: Path, progress: Progress) -> list[tuple[bool, int, FoundSource]]:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_LOCK = ".lock"
 _TEMPORARY = ".tmp-"
 
 
@@ -25,12 +24,8 @@ def building(final: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
     """A temporary folder, and the function that commits it as ``final``. Not committed: removed."""
     final.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(final.parent)
-    temporary = final.parent / f"{final.name}{_TEMPORARY}{socket.gethostname()}-{secrets.token_hex(6)}"
-    temporary.mkdir()
-    lock = os.open(temporary / _LOCK, os.O_CREAT | os.O_RDWR, 0o644)
+    temporary, lock = _locked_folder(final)
     try:
-        with suppress(OSError):  # not every shared file system has locks; then nothing is ever thought abandoned
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield temporary, lambda: _commit(temporary, final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -41,8 +36,8 @@ def remove_abandoned(parent: Path) -> None:
     """Remove temporary folders whose process on this host is gone."""
     mark = f"{_TEMPORARY}{socket.gethostname()}-"
     for folder in parent.iterdir():
-        if mark in folder.name and _is_abandoned(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        if mark in folder.name:
+            _remove_if_abandoned(folder)
 
 
 def discard(folder: Path) -> None:
@@ -53,22 +48,34 @@ def discard(folder: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _is_abandoned(folder: Path) -> bool:
-    try:
-        lock = os.open(folder / _LOCK, os.O_RDWR)
-    except OSError:
-        return False  # being made or being removed at this moment
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
+def _locked_folder(final: Path) -> tuple[Path, int]:
+    """A new folder, locked for as long as this process lives; the lock is on the folder itself."""
+    while True:
+        folder = final.parent / f"{final.name}{_TEMPORARY}{socket.gethostname()}-{secrets.token_hex(6)}"
+        folder.mkdir()
+        try:
+            lock = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # taken for abandoned before it could be locked
+        with suppress(OSError):  # not every shared file system has locks; then nothing is ever thought abandoned
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            return folder, lock
         os.close(lock)
-    return True
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    """Whoever holds the lock while removing cannot remove the folder of a process that is just taking it."""
+    with suppress(OSError):  # being removed at this moment, or in use, or no locks here
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 def _commit(temporary: Path, final: Path) -> None:
-    (temporary / _LOCK).unlink()
     _fsync(temporary)
     try:
         os.rename(temporary, final)
