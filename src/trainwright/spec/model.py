@@ -288,6 +288,8 @@ class Evaluate(Section):
     """Prompts to complete after training; the answers go into the report."""
     sample_tokens: PositiveInt = 48
     """Length of each answer in tokens."""
+    chat: bool = False
+    """Put each prompt of ``samples`` as a user's turn through the chat template."""
 
 
 class EarlyStopping(Section):
