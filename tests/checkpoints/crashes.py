@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from trainwright.checkpoints.disk import Disk
-from trainwright.checkpoints.format import is_temporary, open_checkpoint, step_folders
+from trainwright.checkpoints.format import ManifestError, is_temporary, open_checkpoint, step_folders
 from trainwright.checkpoints.verify import verify
 
 from .conftest import assert_same_state, load_newest, make_state, open_manager
@@ -52,7 +52,10 @@ def kill_at_every_call(template: Path, scratch: Path, mode: Mode, *, keep: int =
 def check_after(folder: Path, *, at_least: int, at: int) -> None:
     """What must hold after any death: whole or absent, newest loads, next save works and cleans."""
     for path in step_folders(folder):
-        damage = verify(open_checkpoint(path))
+        try:
+            damage = verify(open_checkpoint(path))
+        except ManifestError as error:
+            damage = [error.damage]
         assert not damage, f"death at call {at}: {path.name} is visible and broken: {damage}"
     checkpoint, state = load_newest(folder)
     assert checkpoint.step >= at_least, f"death at call {at}: step {checkpoint.step} is the newest"

@@ -269,7 +269,7 @@ class _VerifiedReader(FileSystemReader):  # type: ignore[misc]
 
 
 def misfits(state: Mapping[str, Any], metadata: Metadata) -> list[str]:
-    """How a flat state and a checkpoint's metadata differ in names, types and shapes, in the sections of ``state``."""
+    """How a flat state and a checkpoint differ in names, types and shapes, in the sections of ``state``."""
     saved = metadata.state_dict_metadata
     sections = {name.partition(".")[0] for name in state}
     missing = sorted(set(state) - set(saved))
