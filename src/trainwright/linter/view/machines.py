@@ -6,8 +6,9 @@ Takes a PodGroup and the project; gives ``facts.instances`` values. An unknown t
 from __future__ import annotations
 
 from trainwright.errors import InputError
-from trainwright.facts import instances
+from trainwright.facts import instances, node_types
 from trainwright.facts.machines import Instance
+from trainwright.facts.node_types import NodeType
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.values import Known
@@ -56,16 +57,28 @@ def accepts(pool: KubernetesObject, group: PodGroup) -> bool:
     return True
 
 
-def machines(job: TrainingJob, group: PodGroup, project: Project) -> list[tuple[Known[str], Instance]]:
-    """Instance types the pods may land on, each with the place that says so: the pods' own selectors first, else the
-    NodePools that accept them. [] when nothing says so, or when a type is not in the facts."""
+def machine_names(job: TrainingJob, group: PodGroup, project: Project) -> list[Known[str]]:
+    """Names of the instance types the pods may land on, each with the place that says so: the pods' own selectors
+    first, else the NodePools that accept them. [] when nothing says so."""
     names = list(group.instance_types)
-    if not names:
-        for pool in project.related(job.document, "NodePool"):
-            if accepts(pool, group):
-                allowed = pool_requirement(pool, INSTANCE_LABEL)
-                if allowed is None:
-                    return []
-                names.extend(allowed)
-    found = [(name, instance(name.value)) for name in names]
+    if names:
+        return names
+    for pool in project.related(job.document, "NodePool"):
+        if accepts(pool, group):
+            allowed = pool_requirement(pool, INSTANCE_LABEL)
+            if allowed is None:
+                return []
+            names.extend(allowed)
+    return names
+
+
+def machines(job: TrainingJob, group: PodGroup, project: Project) -> list[tuple[Known[str], Instance]]:
+    """``machine_names`` as the planner's instances; [] when a type is not in the facts."""
+    found = [(name, instance(name.value)) for name in machine_names(job, group, project)]
+    return [(name, known) for name, known in found if known is not None] if all(known for _, known in found) else []
+
+
+def types(job: TrainingJob, group: PodGroup, project: Project) -> list[tuple[Known[str], NodeType]]:
+    """``machine_names`` as node types, older ones included; [] when a type is not in the facts."""
+    found = [(name, node_types.get(name.value)) for name in machine_names(job, group, project)]
     return [(name, known) for name, known in found if known is not None] if all(known for _, known in found) else []
