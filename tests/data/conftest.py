@@ -23,6 +23,7 @@ CORPUS = [
     "user assistant system question answer what is the capital of France? Paris is the capital!",
     "def add(a, b):\n    return a + b\n\nclass Point:\n    pass\n",
     "one two three four five six seven eight nine ten; words, more words, and again more words.",
+    "0 1 2 3 4 5 6 7 8 9 10 11 12 13 20 21 31 40 42 55 56 63 64 70 77 78 85 89 96 98 99",
 ] * 5
 
 SpecMaker = Callable[..., RunSpec]
@@ -58,7 +59,7 @@ def encoder_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
+    tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=200, special_tokens=special))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )

@@ -28,7 +28,8 @@ MARKED = (
 )
 INSTRUCT = (  # no header for the assistant, alternation enforced, end-of-text behind each answer
     "{{ bos_token }}{% for message in messages %}"
-    "{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    "{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
     "{% if message.role == 'user' %}{{ '[INST] ' + message.content + ' [/INST]' }}"
     "{% else %}{{ ' ' + message.content + eos_token }}{% endif %}{% endfor %}"
 )

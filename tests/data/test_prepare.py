@@ -304,7 +304,7 @@ class TestProblems:
     ) -> None:
         empty = tmp_path / "empty"
         empty.mkdir()
-        with pytest.raises(InputError, match="holds no tokenizer.json; set model.tokenizer"):
+        with pytest.raises(InputError, match=r"holds no tokenizer.json; set model.tokenizer"):
             prepare(make_spec(write_jsonl(numbered(5)), _model=str(empty)), tmp_path / "cache")
         (empty / "tokenizer.model").write_text("")
         with pytest.raises(InputError, match="in an old format"):
@@ -316,7 +316,7 @@ class TestProblems:
         bare = tmp_path / "bare"
         shutil.copytree(model, bare)
         (bare / "tokenizer_config.json").write_text('{"eos_token": "<|endoftext|>"}')
-        with pytest.raises(InputError, match="no chat template; set data.chat_template"):
+        with pytest.raises(InputError, match=r"no chat template; set data.chat_template"):
             prepare(make_spec(write_jsonl([{"messages": TALK}]), _model=str(bare)), tmp_path / "cache")
 
     def test_a_broken_template_is_an_input_error(
@@ -338,7 +338,7 @@ class TestProblems:
     def test_one_document_cannot_be_both_trained_on_and_held_out(
         self, make_spec: SpecMaker, write_jsonl: Writer, tmp_path: Path
     ) -> None:
-        with pytest.raises(InputError, match="no document to hold out.*set data.eval_fraction: 0"):
+        with pytest.raises(InputError, match=r"no document to hold out.*set data.eval_fraction: 0"):
             prepare(make_spec(write_jsonl(numbered(1))), tmp_path / "cache")
 
     def test_every_missing_source_is_named_at_once(self, make_spec: SpecMaker, tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ class TestWorkers:
         monkeypatch.setattr(pool, "_COMMAND", ("-c", "import os; os.kill(os.getpid(), 9)"))
         monkeypatch.setattr(tasks, "_TASK_BYTES", 10)
         paths = [write_jsonl(numbered(5), f"{name}.jsonl") for name in "ab"]
-        with pytest.raises(TrainwrightError, match="ended by signal 9.*set data.workers to a smaller number"):
+        with pytest.raises(TrainwrightError, match=r"ended by signal 9.*set data.workers to a smaller number"):
             prepare(make_spec(*paths, workers=2), tmp_path / "cache")
 
     def test_what_goes_wrong_in_a_worker_reaches_the_user(
@@ -480,7 +480,7 @@ class TestWorkers:
             return original(*arguments)
 
         monkeypatch.setattr(preparing, "run_tasks", removing)
-        with pytest.raises(TrainwrightError, match="gone.jsonl"):
+        with pytest.raises(TrainwrightError, match=r"gone.jsonl"):
             prepare(make_spec(path, gone, workers=2), tmp_path / "cache")
 
     def test_a_limit_ends_the_other_workers_too(

@@ -120,7 +120,7 @@ def test_when_no_file_is_left_the_error_says_why(tmp_path: Path, fields: dict[st
 
 def test_a_missing_path_suggests_its_neighbour(tmp_path: Path) -> None:
     tree(tmp_path, "train.jsonl")
-    with pytest.raises(InputError, match="no such file or folder.*did you mean train.jsonl"):
+    with pytest.raises(InputError, match=r"no such file or folder.*did you mean train.jsonl"):
         names(tmp_path / "trian.jsonl")
 
 

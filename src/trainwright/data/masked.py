@@ -100,7 +100,7 @@ class MaskedObjective:
         assert cls is not None
         assert sep is not None
         room = self.sequence_length - 3
-        first = first[: max(room - len(second), room // 2)]
+        first = first[-max(room - len(second), room // 2) :]  # its end stays, where the second one would follow
         second = second[: room - len(first)]
         ids = np.concatenate([[cls], first, [sep], second, [sep]]).astype(np.int32)
         whole = Sequence(ids, np.ones(len(ids), bool), np.zeros(len(ids), np.int32), sequence.index)

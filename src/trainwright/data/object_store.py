@@ -57,7 +57,8 @@ def stage(
     unsafe = [one for one in wanted if one.name.startswith("/") or ".." in one.name.split("/")]
     if unsafe:
         raise InputError([Problem(url, what=f"holds {unsafe[0].name}, which is no name for a file")])
-    folder = cache / hashlib.sha256(url.encode()).hexdigest()[:32]
+    choice = json.dumps([url, *include, None, *exclude])  # another choice of the same prefix is another copy
+    folder = cache / hashlib.sha256(choice.encode()).hexdigest()[:32]
     _copy(url, store, wanted, folder, progress)
     return folder / wanted[0].name if single else folder
 
@@ -65,11 +66,12 @@ def stage(
 def _copy(url: str, store: Any, wanted: list[_Object], folder: Path, progress: Progress) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     record = read_json(folder / _RECORD) or {}
-    missing = [one for one in wanted if record.get(one.name) != _stamp(folder / one.name, one)]
+    stamps = {one.name: _stamp(folder / one.name, one) for one in wanted}
+    kept = {name: stamp for name, stamp in stamps.items() if stamp is not None and record.get(name) == stamp}
+    missing = [one for one in wanted if one.name not in kept]
     teller = Teller(progress)
     teller.begin("fetch", sum(one.size for one in missing))
     _remove_gone(folder, record, {one.name for one in wanted})
-    kept = {one.name: record[one.name] for one in wanted if one not in missing}
     try:
         with _errors(url):
             for one in _fetch(store, missing, folder, teller):
