@@ -44,6 +44,7 @@ def failed(code: int, **record: Any) -> dict[str, Any]:
          "FAILED", "local-broken", "config"),
         (seen(alive="dead"), "FAILED", "local-supervisor-gone", "node-lost"),
         (seen(alive="dead", disk_full=True), "FAILED", "local-disk-full", "volume"),
+        (seen(disk_full=True), "RUNNING", "local-disk-full", "volume"),
         (seen(alive="elsewhere"), "RUNNING", "local-elsewhere", "unknown"),
         (seen(failed(1), alive="dead"), "FAILED", "local-user-error", "user-error"),
         (seen(failed(2, stage="prepare"), alive="dead"), "FAILED", "local-user-error", "user-error"),

@@ -45,6 +45,7 @@ def test_a_finished_run_is_told_and_fresh_starts_another(machine: Machine) -> No
     machine.end(ref)
     assert machine.submit(stage) == ref
     assert machine.notes(ref) == ["ran"]
+    (machine.runs / (machine.folder(ref).run_id + ".bak")).mkdir()  # somebody's copy is no run
     other = machine.submit(stage, fresh=True)
     machine.end(other)
     assert machine.folder(other).run_id == machine.folder(ref).run_id + ".2"
@@ -264,6 +265,18 @@ def test_cancel_of_what_nobody_supervises_any_more_writes_that_it_is_over(machin
     until(lambda: gone(pid), "the end of training")
     until(lambda: Local().cancel(ref).phase == "CANCELLED", "the cancel")
     assert Local().cancel(ref).phase == "CANCELLED"
+
+
+def test_cancel_now_ends_what_a_dead_supervisor_has_left_without_its_grace(machine: Machine) -> None:
+    code = "signal.signal(signal.SIGTERM, signal.SIG_IGN); note(f'training {os.getpid()}'); time.sleep(600)"
+    overrides = {"grace_seconds": 600, "restart_delay_seconds": 0}
+    ref = machine.submit(script("train", code), target={"name": "local", "overrides": overrides})
+    pid = machine.training(ref)
+    send(machine.record(ref).supervisor, signal.SIGKILL)
+    until(lambda: machine.status(ref).final, "the end of the supervisor")
+    assert not gone(pid)
+    assert Local().cancel(ref, grace_seconds=0).phase == "CANCELLED"
+    assert gone(pid)
 
 
 def test_a_live_run_cannot_be_resumed_with_another_spec(machine: Machine) -> None:

@@ -79,6 +79,9 @@ def state_of(seen: Snapshot) -> JobState:
             "local-elsewhere", "unknown", f"Started on {node}; whether it still lives is known only there",
             f"ask there: trainwright status {seen.run_id}",
         )  # fmt: skip
+    elif record.ended is None and seen.disk_full:
+        text = f"The disk is full, so logs, checkpoints and the state shown here may lag behind{_saved(seen)}"
+        reason = _reason("local-disk-full", "volume", text, "free some space", "after-wait")
     elif record.ended is None and record.code is not None:
         text = f"{_name(record.stage)} {exit_words(record.code)} before and was started again"
         reason = _reason("local-restarted", "unknown", text, f"trainwright events {seen.run_id}", raw=_raw(record))

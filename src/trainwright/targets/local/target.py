@@ -33,7 +33,7 @@ from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.contract import LogLine
 from trainwright.targets.local import record as records
 from trainwright.targets.local.environment import clean, resolve_secrets
-from trainwright.targets.local.process import end_marked, liveness, send
+from trainwright.targets.local.process import ProcessId, end_marked, liveness, send
 from trainwright.targets.local.stages import NAME, Settings, Stage, stages_of
 from trainwright.targets.local.state import look, state_of
 from trainwright.targets.logs import follow_logs, read_logs, sources
@@ -134,11 +134,11 @@ class Local:
     def cancel(self, ref: JobRef, *, grace_seconds: float | None = None) -> JobState:
         """Ask for a save and a stop; the supervisor kills what has not stopped after the grace."""
         run = self.folder(ref)
-        supervisor = self._live_supervisor(run)
+        grace = grace_seconds if grace_seconds is not None else _settings(run).grace_seconds
+        supervisor = self._live_supervisor(run, grace)
         if supervisor is None:
             return self._cancel_dead(run)
         _request_cancel(run, grace_seconds)
-        grace = grace_seconds if grace_seconds is not None else _settings(run).grace_seconds
         send(supervisor, signal.SIGTERM)
         if not _until(lambda: liveness(supervisor) != "alive", grace + _SLACK_SECONDS):
             send(supervisor, signal.SIGKILL)  # stopped or stuck; its watcher ends the rest
@@ -146,7 +146,7 @@ class Local:
         return state_of(look(run))
 
     def _cancel_dead(self, run: RunFolder) -> JobState:
-        """Nobody supervises the run: end what may be left of it, and write that it is over."""
+        """Nobody supervises the run, and nothing of it is left: write that it is over."""
         state = state_of(look(run))
         record = records.read_record(run)
         if record is None or record.ended is not None or liveness(record.supervisor) == "elsewhere":
@@ -155,12 +155,14 @@ class Local:
         if lock is None:
             return state
         with _held(lock), _writing(run):
-            end_marked(record.mark, _settings(run).grace_seconds)
             records.write_record(run, replace(record, ended="cancelled", phase="CANCELLED", since=time.time()))
         return state_of(look(run))
 
-    def _live_supervisor(self, run: RunFolder) -> Any:
-        """The supervisor's identity; None when there is none. Waits out the moment of a start."""
+    def _live_supervisor(self, run: RunFolder, grace_seconds: float) -> ProcessId | None:
+        """The supervisor's identity; None when there is none. Waits out the moment of a start.
+
+        What a dead supervisor has left is ended at once: also by its watcher, but perhaps with more patience.
+        """
         for _ in range(int(_SLACK_SECONDS / 0.1)):
             seen = look(run)
             if seen.alive == "alive":
@@ -168,6 +170,8 @@ class Local:
             if seen.alive == "elsewhere":
                 host = seen.supervisor.host if seen.supervisor else "another machine"
                 raise AnswerNo(f"{run.run_id} was started on {host}", "cancel it there")
+            if seen.record is not None and seen.alive == "dead":
+                end_marked(seen.record.mark, grace_seconds)
             if not run.lock.exists() or not os.access(run.lock, os.W_OK):
                 return None
             lock = records.take_lock(run)
@@ -196,21 +200,22 @@ class Local:
 
         ``again`` also takes a finished one.
         """
+        if _needs_nothing(run, again):
+            return None
         _make(run)
         wait = _settings(run).grace_seconds + _SLACK_SECONDS if _is_rendered(run) else _SLACK_SECONDS
         deadline = time.monotonic() + wait
         while (lock := records.take_lock(run)) is None:
-            record = records.read_record(run)
-            if record is not None and record.ended is None and liveness(record.supervisor) == "alive":
+            if _needs_nothing(run, again):
                 return None
             if time.monotonic() > deadline:
                 what = f"{run.run_id} is held by processes that are still ending"
                 raise AnswerNo(what, f"try again; trainwright cancel {run.run_id} --now kills them")
             time.sleep(0.1)
-        record = records.read_record(run)
-        if record is not None and record.ended == "finished" and not again:
+        if _needs_nothing(run, again):  # it came to its end while we waited for the lock
             os.close(lock)
             return None
+        record = records.read_record(run)
         if record is not None and record.ended is None and liveness(record.supervisor) == "elsewhere":
             os.close(lock)
             what = f"{run.run_id} was started on {record.supervisor.host}, and whether it lives is known only there"
@@ -228,6 +233,16 @@ class Local:
         with log:
             _spawn(run, lock, log.fileno())
         return self.ref(run)
+
+
+def _needs_nothing(run: RunFolder, again: bool) -> bool:
+    """True for a live run, and for a finished one that is not wanted again. Only reads."""
+    record = records.read_record(run)
+    if record is None:
+        return False
+    if record.ended is None:
+        return liveness(record.supervisor) == "alive"
+    return record.ended == "finished" and not again
 
 
 def _spawn(run: RunFolder, lock: int, log: int) -> None:
@@ -319,7 +334,9 @@ def _runs_folder(bundle: Path, run_id: str, spec: RunSpec, runs: Path | None) ->
 
 
 def _names(place: Path) -> set[str]:
-    return {path.name for path in place.iterdir() if path.is_dir()} if place.is_dir() else set()
+    """Ids of the runs in a folder; whatever else lies there, such as a copy ``x.bak``, is none of ours."""
+    names = os.listdir(place) if place.is_dir() else ()
+    return {name for name in names if identity.is_run_id(name) and (place / name).is_dir()}
 
 
 def _make(run: RunFolder) -> None:
