@@ -172,13 +172,15 @@ def constants_for(
     chip = chip or table["chips"]["generic"]
     network = network or table["networks"]["nvswitch"]
     errors = table["errors"]["calibrated" if calibrated else "uncalibrated"]
+    merged = _inherited(table["stacks"], stack)
+    error_time = max(float(errors["time"]), float(merged["error_time_pct"]))
     overlay = overlay or {}
     return Constants(
         chip=_read(ChipConstants, chip, overlay.get("chip")),
         network=_read(NetworkConstants, network, overlay.get("network")),
-        stack=_read(StackConstants, _inherited(table["stacks"], stack), overlay.get("stack")),
+        stack=_read(StackConstants, merged, overlay.get("stack")),
         calibrated=calibrated,
-        error_time_pct=float(errors["time"]),
+        error_time_pct=error_time,
         error_memory_pct=float(errors["memory"]),
         source=str(chip["source"]),
     )

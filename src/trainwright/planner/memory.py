@@ -89,6 +89,20 @@ def layer_activation_bytes(
     return scale * tokens * kept
 
 
+def deepspeed_bytes(params: float, largest_layer: float, gpus: int, stage: int, offload: str = "none") -> float:
+    """Bytes per GPU that DeepSpeed's own estimators give, activations left out.
+
+    ``runtime/zero/stage_1_and_2.py`` and ``stage3.py`` as of 2026; ``offload``: none, optimizer, all. The published
+    page (memory.rst) is older than this code and gives 4P + 16P/N for stage 2. There is no estimator for stage 1.
+    """
+    if stage == 2:
+        return 2 * params + (18 * params / gpus if offload == "none" else 0.0)
+    if stage == 3:
+        shards = {"none": 18 * params / gpus, "optimizer": 2 * params / gpus, "all": 0.0}[offload]
+        return 4 * largest_layer + shards
+    raise ValueError(f"DeepSpeed has no estimator for stage {stage}")
+
+
 class Memory:
     """The memory of one workload under one stack, on any layout."""
 
@@ -144,7 +158,8 @@ class Memory:
         activations = self._layer(cut) * layers * alive
         if cut.recompute == "full":
             # While a layer is recomputed and differentiated its whole activations exist once more.
-            activations += self._layer(cut, "none")
+            whole = self._layer(cut, "none")
+            activations = min(activations + whole, whole * layers * alive)
         if stage == 0:
             activations += self._element * tokens * d.hidden / hidden_cut * alive
         # Gradients of the widest tensors on the way back: two of the hidden state, one of the MLP's or attention's.
@@ -210,6 +225,8 @@ class Memory:
         if w.method != "full":
             weights += state.weights * (trained_sharded if cut_weights else trained)
         gradients = state.gradients * (trained_sharded if cut.zero >= 2 else trained)
+        if cut.zero >= 3 and not state.spare_gradients:
+            gradients = 0.0
         stepped = trained_sharded if cut.zero >= 1 else trained
         master = state.master * stepped
         optimizer = OPTIMIZER_BYTES[w.optimizer] * stepped

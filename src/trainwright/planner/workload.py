@@ -166,6 +166,7 @@ class Recipe:
     ``gathered`` is what a parameter takes once gathered for compute, ``reduced`` what a gradient takes while it is
     being reduced. Optimizer state comes from ``OPTIMIZER_BYTES``. ``fsdp``: weights stay sharded under every
     ZeRO stage above 0 and are gathered into a copy (FSDP2), where DeepSpeed and Megatron keep them whole below 3.
+    ``spare_gradients``: 16-bit gradients are kept beside the fp32 ones under stage 3 too.
     """
 
     weights: float
@@ -174,6 +175,7 @@ class Recipe:
     gathered: float
     reduced: float
     fsdp: bool = False
+    spare_gradients: bool = True
 
 
 #: Optimizer state in bytes per trained parameter. Adafactor's factored moments are O(rows + columns): counted as
@@ -191,7 +193,7 @@ OPTIMIZER_BYTES: dict[str, float] = {
 #: megatron: fp32 main gradients; nemo: bf16 gradients; native and fsdp: fp32 shards gathered as bf16.
 RECIPES: dict[str, Recipe] = {
     "zero": Recipe(2, 2, 4, 2, 2),
-    "deepspeed": Recipe(2, 2, 8, 2, 2),
+    "deepspeed": Recipe(2, 2, 8, 2, 2, spare_gradients=False),
     "megatron": Recipe(2, 4, 4, 2, 4),
     "megatron_fp16": Recipe(2, 2, 4, 2, 2),
     "nemo": Recipe(2, 2, 4, 2, 2),

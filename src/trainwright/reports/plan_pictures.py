@@ -1,4 +1,4 @@
-"""A plan as pictures: memory of each rank class, the pipeline's timeline, cost against time. SVG text, ready to inline.
+"""A plan as pictures: memory of each rank class, the pipeline's timeline, cost against time; SVG text to inline.
 
 Takes plain ``Plan`` values; matplotlib is imported when a picture is drawn and is an optional extra.
 """
@@ -42,7 +42,7 @@ def memory_bars(plan: Plan) -> str:
 
 
 def timeline(plan: Plan, most_micro_batches: int = 12, most_stages: int = 8) -> str:
-    """The pipeline schedule of one step, drawn to scale of forward and backward; without a pipeline, one bar by part."""
+    """The pipeline schedule of one step, to scale of forward and backward; without a pipeline, one bar by part."""
     if plan.layout.pp == 1 or plan.step_seconds is None:
         return _parts(plan)
     figure, axes = _figure(7.5, 3.0)
@@ -90,7 +90,7 @@ def cost_front(found: Sequence[Offer]) -> str:
 
 
 def slots(stages: int, micro_batches: int, schedule: str) -> list[tuple[float, float, int, int, str]]:
-    """(start, length, stage, micro-batch, kind) of every block: forward takes 1, backward 2 (1 + 1 under zero bubble).
+    """(start, length, stage, micro-batch, kind) of every block: forward takes 1, backward 2 (1 + 1 with zero bubble).
 
     Built by running the schedule: a stage takes the next block of its order as soon as what it needs is there.
     """

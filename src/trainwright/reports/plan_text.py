@@ -1,4 +1,4 @@
-"""A plan as text for a terminal: what runs, what each stage holds, where the time goes, why, and what else was possible.
+"""A plan as text for a terminal: what runs, what each stage holds, where the time goes, why, what else was possible.
 
 Takes plain ``Plan`` values and gives text laid out with rich; colours only where the caller's terminal shows them.
 """

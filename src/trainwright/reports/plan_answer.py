@@ -1,0 +1,188 @@
+"""What ``trainwright plan`` answers: chooses between a spec, a question, a diff, a comparison and a calibration.
+
+Takes one ``Request`` of plain values and gives a ``Response`` with JSON-ready data, text and an exit code. Writes
+only the files that were asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trainwright.errors import AnswerNo, InputError, Problem, did_you_mean
+from trainwright.planner import asked as asked_
+from trainwright.planner.answer import DoesNotFit, Question, answer, answer_layout
+from trainwright.planner.plan import Plan
+from trainwright.planner.search import Objective
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that was typed. ``what`` is empty, a spec, or ``diff`` and two files."""
+
+    what: tuple[str, ...]
+    asked: asked_.Asked
+    rank_by: str = "time"
+    why: bool = False
+    compare: str | None = None
+    deadline: str | None = None
+    budget: float | None = None
+    max_nodes: int = 512
+    calibrate: Path | None = None
+    save: Path | None = None
+    pictures: Path | None = None
+    overrides: tuple[str, ...] = ()
+    site: Path | None = None
+    colour: bool = False
+
+
+@dataclass(frozen=True)
+class Response:
+    """``value`` for programs, ``text`` for people."""
+
+    value: dict[str, Any]
+    text: str
+    exit_code: int = 0
+
+    def show(self, as_json: bool) -> None:
+        """Print one of the two."""
+        print(json.dumps(self.value, indent=2, sort_keys=True) if as_json else self.text)  # noqa: T201
+
+
+def respond(request: Request) -> Response:
+    """Answer. InputError for bad input; a plan that does not fit is a Response with exit code 1."""
+    if request.what[:1] == ("diff",):
+        return _diff(request)
+    question, layout = _question(request)
+    if request.calibrate is not None:
+        return _calibrate(request, question)
+    if request.compare or request.deadline or request.budget:
+        return _offers(request, question)
+    try:
+        plan = answer_layout(question, layout) if layout is not None else answer(question)
+    except DoesNotFit as error:
+        return _does_not_fit(request, error)
+    _write(request, plan)
+    from trainwright.reports.plan_text import plan_text
+
+    return Response(plan.to_dict(), plan_text(plan, colour=request.colour), 0 if plan.extra.get("fits", True) else 1)
+
+
+def _question(request: Request) -> tuple[Question, Any]:
+    # On one machine the cheapest layout is the fastest.
+    objectives: dict[str, Objective] = {"time": "time", "cost": "time", "memory": "memory"}
+    objective = objectives.get(request.rank_by)
+    if objective is None:
+        way = did_you_mean(request.rank_by, ("time", "cost", "memory"))
+        raise InputError([Problem("plan", field="--rank-by", what=f"is {request.rank_by!r}", instead=way)])
+    if not request.what:
+        question, layout = asked_.question_of(request.asked, why=request.why)
+        return replace(question, objective=objective), layout
+    if len(request.what) > 1:
+        way = "one spec, or: plan diff A B"
+        raise InputError([Problem("plan", what=f"has {len(request.what)} arguments", instead=way)])
+    from trainwright.planner.for_spec import question_of
+    from trainwright.spec.load import load
+
+    loaded = load(request.what[0], request.overrides, request.site)
+    question = replace(question_of(loaded, why=request.why), objective=objective)
+    layout = asked_.parse_layout(request.asked.layout) if request.asked.layout else None
+    return question, layout
+
+
+def _diff(request: Request) -> Response:
+    from trainwright.planner.differ import diff
+    from trainwright.reports.plan_text import diff_text
+
+    if len(request.what) != 3:
+        what = f"diff needs two plan files, not {len(request.what) - 1}"
+        raise InputError([Problem("plan", what=what, instead="trainwright plan diff A.json B.json")])
+    before, after = (Plan.read(Path(name)) for name in request.what[1:])
+    changes = diff(before, after)
+    value = {"changed": bool(changes), "changes": [c.to_dict() for c in changes]}
+    return Response(value, diff_text(changes, colour=request.colour), 1 if changes else 0)
+
+
+def _does_not_fit(request: Request, error: DoesNotFit) -> Response:
+    from trainwright.reports.plan_text import plan_text, remedies_table, render
+
+    parts: list[Any] = [error.message, remedies_table(error.remedies) if error.remedies else error.way_out]
+    text = render(parts, colour=request.colour)
+    if error.plan is not None:
+        _write(request, error.plan)
+        text += "\n\nThe closest layout:\n" + plan_text(error.plan, colour=request.colour)
+    return Response(error.to_dict(), text, error.exit_code)
+
+
+def _offers(request: Request, question: Question) -> Response:
+    from trainwright.planner.offers import offers, pick, sizes
+    from trainwright.reports.plan_text import offers_table, plan_text, render
+    from trainwright.spec.units import Duration
+
+    names = [name.strip() for name in (request.compare or "").split(",") if name.strip()]
+    clusters = asked_.machines(request.asked, names) if names else [question.machine]
+    hours = None
+    if request.deadline is not None:
+        try:
+            hours = Duration.parse(request.deadline).seconds / 3600
+        except ValueError as error:
+            raise InputError([Problem("plan", field="--deadline", what=str(error))]) from error
+    limited = hours is not None or request.budget is not None
+    if limited:
+        if question.workload.tokens is None and question.workload.steps is None:
+            what = "is missing: a deadline or budget needs the length of the run"
+            raise InputError([Problem("plan", field="--tokens", what=what, instead="--tokens 1e12")])
+        batch = question.workload.global_batch_size
+        clusters = [size for one in clusters for size in sizes(one, request.max_nodes, batch)]
+    found = offers(question, clusters)
+    rows = [offer.to_dict() for offer, _ in found]
+    table = render([offers_table([offer for offer, _ in found])], colour=request.colour)
+    _write_cost(request, [offer for offer, _ in found])
+    if not limited:
+        return Response({"offers": rows}, table, 0 if any(plan for _, plan in found) else 1)
+    try:
+        offer, plan = pick(found, deadline_hours=hours, budget=request.budget)
+    except AnswerNo as error:
+        return Response({**error.to_dict(), "offers": rows}, f"{error}\n\n{table}", error.exit_code)
+    plan = replace(plan, extra={**plan.extra, "offers": rows})
+    _write(request, plan)
+    text = f"{offer.nodes} × {offer.machine}\n" + plan_text(plan, colour=request.colour)
+    return Response(plan.to_dict(), text)
+
+
+def _calibrate(request: Request, question: Question) -> Response:
+    from trainwright.planner.calibrate import calibrate, measured
+
+    folder = request.calibrate or Path()
+    run_plan = Plan.read(folder / "plan.json")
+    seconds, peak = measured(folder / "metrics.jsonl")
+    found = calibrate(question, run_plan.layout, seconds, peak, str(folder))
+    path = request.save or Path(f"calibration-{question.machine.accelerator}.json")
+    path.write_text(json.dumps(found.to_dict(), indent=2, sort_keys=True) + "\n")
+    text = (
+        f"a step took {seconds:.4g} s, {found.predicted_seconds:.4g} s were predicted; this machine sustains "
+        f"{100 * found.chip['gemm_efficiency']:.1f} % of its peak\n"
+        f"written to {path}; use it with --calibration {path}"
+    )
+    return Response({**found.to_dict(), "path": str(path)}, text)
+
+
+def _write(request: Request, plan: Plan) -> None:
+    if request.save is not None:
+        request.save.write_text(plan.to_json())
+    if request.pictures is not None:
+        from trainwright.reports.plan_pictures import memory_bars, timeline
+
+        request.pictures.mkdir(parents=True, exist_ok=True)
+        (request.pictures / "memory.svg").write_text(memory_bars(plan))
+        (request.pictures / "timeline.svg").write_text(timeline(plan))
+
+
+def _write_cost(request: Request, found: list[Any]) -> None:
+    if request.pictures is not None:
+        from trainwright.reports.plan_pictures import cost_front
+
+        request.pictures.mkdir(parents=True, exist_ok=True)
+        (request.pictures / "cost.svg").write_text(cost_front(found))

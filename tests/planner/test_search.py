@@ -1,0 +1,142 @@
+"""The search: equal to brute force, obedient to what is forced, and honest about what it rejects."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright.facts import instances
+from trainwright.models.layout import Layout, LayoutError
+from trainwright.planner.constants import constants_for
+from trainwright.planner.evaluate import evaluate
+from trainwright.planner.inputs import machine_of
+from trainwright.planner.legality import layout_troubles
+from trainwright.planner.schedule import balanced_stages
+from trainwright.planner.search import Space, search
+from trainwright.planner.step import StepModel
+from trainwright.planner.workload import Dims, Machine, Workload, gpt
+
+DENSE = gpt(2048, 8, 16, 32000, kv_heads=4, gated=True, bias=False, name="dense")
+SPARSE = gpt(1024, 8, 8, 32000, gated=True, bias=False, experts=8, top_k=2, name="sparse")
+
+
+def _model(dims: Dims, per_node: int, nodes: int, batch: int, memory_gib: float, sequence: int = 4096) -> StepModel:
+    machine: Machine = replace(
+        machine_of(instances.get("dgx-h100"), nodes), per_node=per_node, memory_bytes=int(memory_gib * 2**30)
+    )
+    workload = Workload(dims, sequence, batch, recipe="native", stack="native")
+    return StepModel(workload, machine, constants_for("h100", "nvswitch", "native"))
+
+
+def _brute_force(model: StepModel, space: Space) -> tuple[float, int]:
+    """(best weighted time, number of fitting layouts) by trying every combination of fields."""
+    w, machine = model.workload, model.machine
+    world, best, fitting = machine.world_size, float("inf"), 0
+    powers = [n for n in range(1, world + 1) if world % n == 0]
+    recomputes = ("none", "full")
+    for pp, rep, shard, cp, tp in itertools.product(powers, repeat=5):
+        if pp * rep * shard * cp * tp != world or tp > machine.per_node or pp > w.dims.layers:
+            continue
+        if cp > 1 and w.sequence_length // cp < 1024:
+            continue
+        zeros: tuple[Any, ...] = (0,) if shard == 1 else (1, 2, 3)
+        schedules = (("1f1b", 1),) if pp == 1 else (
+            ("1f1b", 1), ("zero_bubble", 1), *(("interleaved", c) for c in space.chunk_counts)
+        )  # fmt: skip
+        for zero, mbs, recompute, (schedule, chunks), ep in itertools.product(
+            zeros, range(1, w.global_batch_size + 1), recomputes, schedules, range(1, max(1, w.dims.experts) + 1)
+        ):
+            per_rank = w.global_batch_size // (rep * shard)
+            if w.global_batch_size % (rep * shard) or per_rank % mbs or pp * chunks > w.dims.layers:
+                continue
+            try:
+                layout = Layout(
+                    pp=pp, dp_replicate=rep, dp_shard=shard, cp=cp, tp=tp, ep=ep, zero=zero,
+                    sequence_parallel=tp > 1, schedule=schedule, micro_batch_size=mbs, micro_batches=per_rank // mbs,
+                    recompute=recompute, stages=balanced_stages(w.dims.layers, pp * chunks),
+                )  # fmt: skip
+            except LayoutError:
+                continue
+            if list(layout_troubles(w, machine, layout)):
+                continue
+            found = evaluate(model, layout)
+            if found.peak > machine.memory_bytes * (1 - space.headroom):
+                continue
+            fitting += 1
+            parts = sum(degree > 1 for degree in (pp, cp, tp, ep)) + (schedule != "1f1b")
+            best = min(best, found.seconds.total * (1 + 0.001 * parts))
+    return best, fitting
+
+
+@pytest.mark.parametrize(
+    ("dims", "per_node", "nodes", "batch", "memory"),
+    [(DENSE, 4, 1, 8, 80), (DENSE, 4, 2, 8, 12), (DENSE, 4, 2, 16, 7), (SPARSE, 4, 1, 8, 12), (SPARSE, 4, 2, 8, 8)],
+)
+def test_search_finds_what_brute_force_finds(dims: Dims, per_node: int, nodes: int, batch: int, memory: float) -> None:
+    model = _model(dims, per_node, nodes, batch, memory)
+    space = Space(chunk_counts=(2,))
+    expected, fitting = _brute_force(model, space)
+    found = search(model, space, keep=1)
+    assert (fitting > 0) == bool(found.ranked)
+    if found.ranked:
+        layout = found.ranked[0].layout
+        parts = sum(d > 1 for d in (layout.pp, layout.cp, layout.tp, layout.ep)) + (layout.schedule != "1f1b")
+        assert found.ranked[0].seconds.total * (1 + 0.001 * parts) == pytest.approx(expected)
+
+
+@given(
+    st.sampled_from([DENSE, SPARSE]), st.sampled_from([1, 2, 4]), st.sampled_from([16, 64, 96]), st.sampled_from([6, 20, 80])
+)
+@settings(deadline=None, max_examples=25)
+def test_every_plan_uses_every_rank_and_the_whole_batch(dims: Dims, nodes: int, batch: int, memory: int) -> None:
+    model = _model(dims, 8, nodes, batch, memory)
+    found = search(model)
+    for one in (*found.ranked, *found.front):
+        layout = one.layout
+        assert layout.world_size == 8 * nodes
+        assert layout.global_batch_size == batch
+        assert (layout.dp_shard * layout.cp) % layout.ep == 0
+        assert sum(layout.stages) == dims.layers
+        assert not list(layout_troubles(model.workload, model.machine, layout))
+        assert one.fits
+
+
+def test_the_ranking_is_by_time_and_the_front_is_not_dominated() -> None:
+    found = search(_model(DENSE, 8, 2, 64, 30))
+    times = [one.seconds.total for one in found.ranked]
+    assert times == sorted(times) or max(a / b for a, b in itertools.pairwise(times)) < 1.01
+    for one, other in itertools.permutations(found.front, 2):
+        assert one.seconds.total < other.seconds.total or one.peak < other.peak
+
+
+def test_ranking_by_memory_finds_the_smallest_peak() -> None:
+    model = _model(DENSE, 4, 1, 8, 80)
+    smallest = search(model, objective="memory", keep=1).ranked[0]
+    assert smallest.peak <= min(one.peak for one in search(model, keep=50).ranked)
+
+
+def test_forced_fields_are_kept() -> None:
+    found = search(_model(DENSE, 8, 2, 64, 80), Space(forced={"tp": 2, "pp": 2, "zero": 3, "recompute": "full"}))
+    assert found.ranked
+    for one in found.ranked:
+        layout = one.layout
+        assert (layout.tp, layout.pp, layout.zero, layout.recompute) == (2, 2, 3, "full")
+
+
+def test_rejections_say_why() -> None:
+    found = search(_model(DENSE, 8, 1, 8, 2))
+    assert not found.ranked
+    assert found.closest is not None
+    reasons = {one.reason for one in found.rejected}
+    assert any("tp=8 does not divide the 4 key-value heads" in reason for reason in reasons)
+    assert any(reason.startswith("memory: needs") for reason in reasons)
+
+
+def test_two_searches_give_the_same_answer() -> None:
+    first, second = (search(_model(DENSE, 8, 4, 64, 40)) for _ in range(2))
+    assert [one.layout for one in first.ranked] == [one.layout for one in second.ranked]
