@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 SequenceT = TypeVar("SequenceT")
+ItemT = TypeVar("ItemT", covariant=True)
 BatchT = TypeVar("BatchT")
 Totals = tuple[float, float]
 
@@ -20,6 +21,14 @@ Totals = tuple[float, float]
 SummedLoss = Callable[[BatchT], tuple[Any, Any]]
 
 LN2 = math.log(2.0)
+
+
+class Indexed(Protocol[ItemT]):
+    """Sequences by number, from 0."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> ItemT: ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ def share(chosen: Sequence[int], data_rank: int, data_ranks: int, batch_size: in
 
 
 def held_out(
-    sequences: Sequence[SequenceT],
+    sequences: Indexed[SequenceT],
     collate: Callable[[list[SequenceT]], BatchT],
     summed_loss: SummedLoss[BatchT],
     *,

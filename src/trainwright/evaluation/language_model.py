@@ -7,7 +7,6 @@ unless a temperature and a seed are given. Knows nothing of runs, tasks or specs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,8 +34,18 @@ class LanguageModel:
     batch_size: int = 8
 
     @classmethod
-    def load(cls, path: str | Path, *, masked: bool = False, device: str | None = None) -> LanguageModel:
-        """Load any folder in Hugging Face format, adapters too; fp32 on CPU, its own precision elsewhere."""
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        masked: bool = False,
+        tokenizer: str | Path | None = None,
+        device: str | None = None,
+    ) -> LanguageModel:
+        """Load any folder in Hugging Face format, adapters too; fp32 on CPU, its own precision elsewhere.
+
+        ``tokenizer`` is its folder, when it is another one. InputError when something cannot be loaded.
+        """
         try:
             import torch
             from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
@@ -45,7 +54,7 @@ class LanguageModel:
         auto = AutoModelForMaskedLM if masked else AutoModelForCausalLM
         where = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(path))
+            words = AutoTokenizer.from_pretrained(str(tokenizer or path))
             model = auto.from_pretrained(str(path), dtype=torch.float32 if where == "cpu" else "auto")
         except (OSError, ValueError) as error:
             raise InputError(
@@ -57,7 +66,7 @@ class LanguageModel:
                     )
                 ]
             ) from error
-        return cls(model.to(where).eval(), tokenizer)
+        return cls(model.to(where).eval(), words)
 
     def count_tokens(self, text: str) -> int:
         """Length of a text in tokens, without special ones."""
@@ -113,16 +122,6 @@ class LanguageModel:
         with torch.no_grad():
             likeliest = self.model(input_ids=ids).logits.argmax(-1)
         return str(self.tokenizer.decode(torch.where(ids == mask, likeliest, ids)[0], skip_special_tokens=True))
-
-    @contextmanager
-    def without_adapter(self) -> Iterator[LanguageModel]:
-        """The base model under an adapter; the model itself when there is none."""
-        disable = getattr(self.model, "disable_adapter", None)
-        if disable is None:
-            yield self
-            return
-        with disable():
-            yield self
 
     def _encode_pair(self, context: str, continuation: str) -> tuple[list[int], int]:
         """Token ids of both together, and how many at the end are not the context's own (at least one)."""

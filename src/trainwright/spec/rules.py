@@ -13,6 +13,7 @@ from trainwright.spec.yaml_reader import Path
 Violation = tuple[Path, str, str]
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 _SECRET_NAME = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)($|_)", re.IGNORECASE)
 
 
@@ -147,3 +148,7 @@ def _environment(spec: RunSpec) -> Iterator[Violation]:
     for path, ref in references:
         if sum(value is not None for value in (ref.env, ref.file, ref.kubernetes)) != 1:
             yield path, "does not name exactly one place", "write one of env, file, kubernetes"
+    address = spec.register_.mlflow if spec.register_ else None
+    if address and _PASSWORD.search(address):
+        instead = "leave it out, and put MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD under secrets"
+        yield ("register", "mlflow"), "holds a password", instead

@@ -1,0 +1,116 @@
+"""The stage after training: choose, export, measure, decide, register. What is measured is what is registered.
+
+Takes a run's folder; writes export/ and evaluation.json, and a version in the registry if the gate lets it. May be
+run again after a crash: a model that is registered already is not registered twice.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trainwright.errors import AnswerNo
+from trainwright.evaluation import results
+from trainwright.evaluation.language_model import LanguageModel
+from trainwright.evaluation.results import Evaluation
+from trainwright.registry.choose import Chosen, choose
+from trainwright.registry.decision import Decision, decide
+from trainwright.registry.export import Dtype, Exported, export
+from trainwright.registry.measure import Progress, run_tasks, samples_before_and_after
+from trainwright.registry.register import Registration, announce, register
+from trainwright.registry.restore import silent
+from trainwright.runs.folder import ATTEMPT_VARIABLE, RunFolder
+from trainwright.spec.model import RunSpec
+
+_RANK = "f"  # of events: this stage runs once, after all ranks
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What the stage made."""
+
+    evaluation: Evaluation
+    exported: Exported
+    decision: Decision
+    registration: Registration | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of evaluation.json."""
+        return {
+            **self.evaluation.to_dict(),
+            "exported": self.exported.to_dict(),
+            "gate": self.decision.to_dict(),
+            "registered": self.registration.to_dict() if self.registration else None,
+        }
+
+
+def finish(
+    run: RunFolder, progress: Progress = silent, *, step: int | None = None, dtype: Dtype = "auto"
+) -> Finished:
+    """Finish a run of the built-in trainer; ``step`` takes another checkpoint than the best.
+
+    AnswerNo when the gate refuses, after evaluation.json is written; SystemUnreachable when the model is registered
+    but a remote registry cannot be told: run it again for that.
+    """
+    spec = run.spec()
+    progress("choosing a checkpoint", 0, None)
+    measured = results.points(run.metrics)
+    chosen = choose(run.checkpoints, measured, step=step)
+    progress("exporting", 0, None)
+    merge = spec.register_.merge if spec.register_ else True
+    exported = export(run, spec, chosen.checkpoint, run.export, merge=merge, dtype=dtype)
+    evaluation = evaluate(run, spec, chosen, progress)
+    done = Finished(evaluation, exported, decide(spec.evaluate.gate, evaluation.metrics))
+    _record(run, done)
+    if not done.decision.holds:
+        raise AnswerNo(
+            f"the gate refused the model: {done.decision.sentence}",
+            f"it is not registered; it stays in {run.export}, and {run.evaluation} holds every number",
+        )
+    if spec.register_ is None:
+        return done
+    progress("registering", 0, None)
+    done = replace(done, registration=register(run, spec, chosen.checkpoint, exported, evaluation, done.decision))
+    _record(run, done)
+    assert done.registration is not None
+    done = replace(done, registration=announce(spec, done.registration, evaluation))
+    _record(run, done)
+    return done
+
+
+def evaluate(run: RunFolder, spec: RunSpec, chosen: Chosen, progress: Progress = silent) -> Evaluation:
+    """Tasks and samples of the exported model, with the held-out losses that training measured."""
+    measured, step = results.points(run.metrics), chosen.checkpoint.step
+    evaluation = Evaluation(
+        run.run_id,
+        step,
+        chosen.why,
+        baseline=measured.get(0),
+        held_out=measured.get(step),
+        notes=tuple(f"damaged and passed over: {text}" for text in chosen.damaged),
+    )
+    if not spec.evaluate.tasks and not spec.evaluate.samples:
+        return evaluation
+    model = LanguageModel.load(run.export, masked=spec.objective == "masked")
+    tasks = run_tasks(spec, model, progress)
+    told = samples_before_and_after(run, spec, model, run.export, progress)
+    return replace(evaluation, tasks=tasks, samples=told)
+
+
+def _record(run: RunFolder, done: Finished) -> None:
+    results.write(run.evaluation, done.to_dict())
+    attempt = int(os.environ.get(ATTEMPT_VARIABLE, "0") or 0)
+    registered = done.registration.to_dict() if done.registration else None
+    run.event_log(attempt, _RANK).write(
+        "evaluated", step=done.evaluation.step, gate=done.decision.sentence, registered=registered
+    )
+
+
+def exported_model(run: RunFolder, spec: RunSpec) -> Path:
+    """Folder of a run's finished model; the best checkpoint is exported first when there is none yet."""
+    if not any((run.export / name).is_file() for name in ("config.json", "adapter_config.json")):
+        chosen = choose(run.checkpoints, results.points(run.metrics))
+        export(run, spec, chosen.checkpoint, run.export)
+    return run.export
