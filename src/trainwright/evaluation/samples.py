@@ -26,13 +26,21 @@ class Sample:
 
 
 def samples(
-    prompts: Sequence[str], model: LanguageModel, tokens: int, *, masked: bool = False, chat: bool = False
+    prompts: Sequence[str],
+    model: LanguageModel,
+    tokens: int,
+    *,
+    masked: bool = False,
+    chat: bool = False,
+    temperature: float = 0.0,
+    seed: int = 0,
 ) -> list[str]:
-    """The likeliest continuation of each prompt; for a masked model the prompt with its mask tokens filled in.
+    """A continuation of each prompt; for a masked model the prompt with its mask tokens filled in.
 
-    ``chat`` puts each prompt as a user's turn through the tokenizer's chat template.
+    ``chat`` puts each prompt as a user's turn through the tokenizer's chat template. Without a temperature the
+    continuation is the likeliest, token by token.
     """
     if masked:
         return [model.fill(prompt) for prompt in prompts]
     asked: list[Prompt] = [({"role": "user", "content": prompt},) if chat else prompt for prompt in prompts]
-    return model.complete(asked, tokens)
+    return model.complete(asked, tokens, temperature=temperature, seed=seed)

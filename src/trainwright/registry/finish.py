@@ -7,22 +7,25 @@ run again after a crash: a model that is registered already is not registered tw
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trainwright.errors import AnswerNo
+from trainwright.errors import AnswerNo, InputError, Problem
 from trainwright.evaluation import results
 from trainwright.evaluation.language_model import LanguageModel
 from trainwright.evaluation.results import Evaluation
+from trainwright.evaluation.samples import Sample, samples
 from trainwright.registry.choose import Chosen, choose
 from trainwright.registry.decision import Decision, decide
 from trainwright.registry.export import Dtype, Exported, export
 from trainwright.registry.measure import Progress, run_tasks, samples_before_and_after
 from trainwright.registry.register import Registration, announce, register
 from trainwright.registry.restore import silent
+from trainwright.registry.store import check_name
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RunFolder
-from trainwright.spec.model import RunSpec
+from trainwright.spec.model import Register, RunSpec
 
 _RANK = "f"  # of events: this stage runs once, after all ranks
 
@@ -47,14 +50,23 @@ class Finished:
 
 
 def finish(
-    run: RunFolder, progress: Progress = silent, *, step: int | None = None, dtype: Dtype = "auto"
+    run: RunFolder,
+    progress: Progress = silent,
+    *,
+    step: int | None = None,
+    dtype: Dtype = "auto",
+    settings: Register | None = None,
 ) -> Finished:
     """Finish a run of the built-in trainer; ``step`` takes another checkpoint than the best.
+
+    ``settings`` replace the spec's own ``register`` section.
 
     AnswerNo when the gate refuses, after evaluation.json is written; SystemUnreachable when the model is registered
     but a remote registry cannot be told: run it again for that.
     """
     spec = run.spec()
+    if settings is not None:
+        spec = spec.model_copy(update={"register_": settings})
     progress("choosing a checkpoint", 0, None)
     measured = results.points(run.metrics)
     chosen = choose(run.checkpoints, measured, step=step)
@@ -108,9 +120,49 @@ def _record(run: RunFolder, done: Finished) -> None:
     )
 
 
-def exported_model(run: RunFolder, spec: RunSpec) -> Path:
-    """Folder of a run's finished model; the best checkpoint is exported first when there is none yet."""
+def export_run(
+    run: RunFolder, target: Path | None = None, step: int | None = None, merge: bool = True, dtype: Dtype = "auto"
+) -> Exported:
+    """Export the best checkpoint, or that of ``step``, into the run's own folder or another one."""
+    chosen = choose(run.checkpoints, results.points(run.metrics), step=step)
+    return export(run, run.spec(), chosen.checkpoint, target or run.export, merge=merge, dtype=dtype)
+
+
+def write_samples(
+    run: RunFolder,
+    prompts: Sequence[str],
+    tokens: int,
+    temperature: float = 0.0,
+    seed: int = 0,
+    chat: bool = False,
+    progress: Progress = silent,
+) -> list[Sample]:
+    """Complete prompts with a run's finished model; the best checkpoint is exported first when there is none yet."""
     if not any((run.export / name).is_file() for name in ("config.json", "adapter_config.json")):
-        chosen = choose(run.checkpoints, results.points(run.metrics))
-        export(run, spec, chosen.checkpoint, run.export)
-    return run.export
+        export_run(run)
+    masked = run.spec().objective == "masked"
+    model = LanguageModel.load(run.export, masked=masked)
+    progress("writing", 0, None)
+    texts = samples(prompts, model, tokens, masked=masked, chat=chat, temperature=temperature, seed=seed)
+    return [Sample(prompt, text) for prompt, text in zip(prompts, texts, strict=True)]
+
+
+def settings_with(
+    spec: RunSpec,
+    name: str | None,
+    aliases: tuple[str, ...],
+    registry: Path | None,
+    hub: str | None,
+    mlflow: str | None,
+) -> Register:
+    """The spec's ``register`` section with what the command line says over it. InputError when no name is known."""
+    own = spec.register_
+    if own is None and name is None:
+        instead = "write register: NAME in the spec, or say --name NAME"
+        raise InputError([Problem("register", field="name", what="is not known", instead=instead)])
+    values: dict[str, Any] = own.model_dump() if own else {}
+    said = {"name": name, "path": str(registry.absolute()) if registry else None, "hub": hub, "mlflow": mlflow}
+    values |= {key: value for key, value in said.items() if value is not None}
+    values["aliases"] = tuple(dict.fromkeys((*values.get("aliases", ("latest",)), *aliases)))
+    check_name(str(values["name"]))
+    return Register.model_validate(values)

@@ -31,7 +31,7 @@ def lineage(run: RunFolder, spec: RunSpec, checkpoint: Checkpoint) -> dict[str, 
         "v": 1,
         "run": {
             "run_id": run.run_id,
-            "spec_sha256": spec.sha256,
+            "spec_sha256": run.spec().sha256,  # the run's own: what is registered with may be changed by hand
             "step": manifest.step,
             "samples": manifest.samples,
             "tokens": manifest.tokens,

@@ -5,22 +5,45 @@ Takes a run and its checkpoint or a loaded model; gives results. Decides nothing
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.checkpoints.format import Checkpoint
 from trainwright.data.prepared import PreparedData
 from trainwright.errors import InputError, Problem
+from trainwright.evaluation import results
 from trainwright.evaluation.held_out import HeldOut, held_out
 from trainwright.evaluation.language_model import LanguageModel
 from trainwright.evaluation.lm_eval_source import run_lm_eval
+from trainwright.evaluation.results import Evaluation, Point
 from trainwright.evaluation.samples import Sample, samples
 from trainwright.evaluation.tasks import TaskResult, run_task
+from trainwright.registry.choose import choose
+from trainwright.registry.export import export
 from trainwright.registry.restore import model_of, restore
 from trainwright.runs.folder import RunFolder
 from trainwright.spec.model import RunSpec, Task
 
 Progress = Callable[[str, int, int | None], None]
+
+
+def measure(run: RunFolder, step: int | None, progress: Progress) -> Evaluation:
+    """Held-out loss and tasks of the best checkpoint, or that of ``step``, computed anew. Writes nothing lasting."""
+    spec = run.spec()
+    chosen = choose(run.checkpoints, results.points(run.metrics), step=step)
+    done = chosen.checkpoint.step
+    progress("held-out loss", 0, None)
+    held = measure_held_out(run, spec, chosen.checkpoint)
+    evaluation = Evaluation(run.run_id, done, chosen.why, held_out=Point(done, held) if held else None)
+    if not spec.evaluate.tasks:
+        return evaluation
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as folder:
+        # Through an export, as after training: what is measured is what a user of the model would load.
+        exported = export(run, spec, chosen.checkpoint, Path(folder) / "model")
+        model = LanguageModel.load(exported.folder)
+        return replace(evaluation, tasks=run_tasks(spec, model, progress))
 
 
 def measure_held_out(run: RunFolder, spec: RunSpec, checkpoint: Checkpoint) -> HeldOut | None:
