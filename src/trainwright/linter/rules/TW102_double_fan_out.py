@@ -1,4 +1,4 @@
-"""TW102: srun starts a launcher several times per node."""
+"""TW102: srun or mpirun starts a launcher several times per node."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, LaunchRule
+from trainwright.linter.values import Absent, Known, Unknown, Value
 from trainwright.linter.view.job import JobLaunch
 
 
@@ -15,7 +16,7 @@ class DoubleFanOut(LaunchRule):
     id = "TW102"
     severity = "error"
     category = "launch"
-    summary = "srun starts a launcher more than once per node"
+    summary = "srun or mpirun starts a launcher more than once per node"
     evidence = "reproduced"
     source = (
         "two agents of one rendezvous on one node: surplus agents never join (PyTorch 2.15, "
@@ -23,13 +24,12 @@ class DoubleFanOut(LaunchRule):
     )
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
-        """Tasks per node above one under srun."""
-        copies = subject.copies_per_node
-        if (
-            subject.srun is None
-            or subject.tool not in ("torchrun", "accelerate", "deepspeed")
-            or (copies.known or 1) < 2
-        ):
+        """Tasks per node above one under srun, slots above one under mpirun."""
+        if subject.tool not in ("torchrun", "accelerate", "deepspeed"):
+            return
+        outer = subject.launch.of("srun") or subject.launch.of("mpirun")
+        copies = subject.copies_per_node if subject.srun is not None else _mpi_copies(subject)
+        if outer is None or (copies.known or 1) < 2:
             return
         each = subject.processes_per_node.known
         total = (
@@ -37,11 +37,27 @@ class DoubleFanOut(LaunchRule):
             if each
             else f"{copies.known} launchers"
         )
+        starter = "srun" if subject.srun is not None else "mpirun"
+        alone = "--ntasks-per-node=1" if subject.srun is not None else "-npernode 1"
+        rank = "SLURM_PROCID" if subject.srun is not None else "OMPI_COMM_WORLD_RANK"
         yield self.hit(
             copies,
-            f"srun starts {copies.known} copies of {subject.tool} on every node, and "
+            f"{starter} starts {copies.known} copies of {subject.tool} on every node, and "
             f"each starts the node's processes: {total} per node; surplus launchers wait for the "
             f"rendezvous or share GPUs",
-            "--ntasks-per-node=1 with the launcher, or keep the tasks and start the script "
-            "with python (RANK=$SLURM_PROCID)",
+            f"{alone} with the launcher, or keep the tasks and start the script with python (RANK=${rank})",
         )
+
+
+def _mpi_copies(launch: JobLaunch) -> Value[int]:
+    """Copies that mpirun starts on each node: ``-npernode``, else ``-np`` over the nodes."""
+    step = launch.launch.of("mpirun")
+    if step is None:
+        return Absent(launch.span)
+    each = step.flags.number("npernode")
+    if not isinstance(each, Absent):
+        return each
+    total, nodes = step.flags.number("np"), launch.job.nodes.known
+    if isinstance(total, Known) and nodes and total.value % nodes == 0:
+        return Known(total.value // nodes, total.span)
+    return Unknown(launch.span)
