@@ -33,6 +33,12 @@ def _model(dims: Dims, per_node: int, nodes: int, batch: int, memory_gib: float,
     return StepModel(workload, machine, constants_for("h100", "nvswitch", "native"))
 
 
+def _weight(layout: Layout) -> float:
+    """Half a percent for each moving part: pp, cp, tp, ep, another schedule, sharding (twice), replicas of it."""
+    parts = [layout.pp > 1, layout.cp > 1, layout.tp > 1, layout.ep > 1, layout.schedule != "1f1b", layout.zero > 0]
+    return 1 + 0.005 * (sum(parts) + (layout.zero > 0) + (layout.dp_replicate > 1 and layout.dp_shard > 1))
+
+
 def _brute_force(model: StepModel, space: Space) -> tuple[float, int]:
     """(best weighted time, number of fitting layouts) by trying every combination of fields."""
     w, machine = model.workload, model.machine
@@ -68,8 +74,7 @@ def _brute_force(model: StepModel, space: Space) -> tuple[float, int]:
             if found.peak > machine.memory_bytes * (1 - space.headroom):
                 continue
             fitting += 1
-            parts = sum(degree > 1 for degree in (pp, cp, tp, ep)) + (schedule != "1f1b")
-            best = min(best, found.seconds.total * (1 + 0.001 * parts))
+            best = min(best, found.seconds.total * _weight(layout))
     return best, fitting
 
 
@@ -77,7 +82,9 @@ def _brute_force(model: StepModel, space: Space) -> tuple[float, int]:
     ("dims", "per_node", "nodes", "batch", "memory"),
     [(DENSE, 4, 1, 8, 80), (DENSE, 4, 2, 8, 12), (DENSE, 4, 2, 16, 7), (SPARSE, 4, 1, 8, 12), (SPARSE, 4, 2, 8, 8)],
 )
-def test_search_finds_what_brute_force_finds(dims: Dims, per_node: int, nodes: int, batch: int, memory: float) -> None:
+def test_search_finds_what_brute_force_finds(
+    dims: Dims, per_node: int, nodes: int, batch: int, memory: float
+) -> None:
     model = _model(dims, per_node, nodes, batch, memory)
     space = Space(chunk_counts=(2,))
     expected, fitting = _brute_force(model, space)
@@ -85,12 +92,14 @@ def test_search_finds_what_brute_force_finds(dims: Dims, per_node: int, nodes: i
     assert (fitting > 0) == bool(found.ranked)
     if found.ranked:
         layout = found.ranked[0].layout
-        parts = sum(d > 1 for d in (layout.pp, layout.cp, layout.tp, layout.ep)) + (layout.schedule != "1f1b")
-        assert found.ranked[0].seconds.total * (1 + 0.001 * parts) == pytest.approx(expected)
+        assert found.ranked[0].seconds.total * _weight(layout) == pytest.approx(expected)
 
 
 @given(
-    st.sampled_from([DENSE, SPARSE]), st.sampled_from([1, 2, 4]), st.sampled_from([16, 64, 96]), st.sampled_from([6, 20, 80])
+    st.sampled_from([DENSE, SPARSE]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([16, 64, 96]),
+    st.sampled_from([6, 20, 80]),
 )
 @settings(deadline=None, max_examples=25)
 def test_every_plan_uses_every_rank_and_the_whole_batch(dims: Dims, nodes: int, batch: int, memory: int) -> None:
@@ -109,7 +118,7 @@ def test_every_plan_uses_every_rank_and_the_whole_batch(dims: Dims, nodes: int, 
 def test_the_ranking_is_by_time_and_the_front_is_not_dominated() -> None:
     found = search(_model(DENSE, 8, 2, 64, 30))
     times = [one.seconds.total for one in found.ranked]
-    assert times == sorted(times) or max(a / b for a, b in itertools.pairwise(times)) < 1.01
+    assert max(a / b for a, b in itertools.pairwise(times)) < 1.04  # but for the weight of moving parts
     for one, other in itertools.permutations(found.front, 2):
         assert one.seconds.total < other.seconds.total or one.peak < other.peak
 

@@ -77,6 +77,8 @@ def evaluate(model: StepModel, layout: Layout, chunks: int = 1) -> Evaluated:
     tokens = layout.global_batch_size * w.sequence_length
     per_second = tokens / seconds.total
     flops = model_flops_per_token(w.dims, w.sequence_length) * per_second
+    if w.method != "full":
+        flops *= 2 / 3  # frozen weights have no gradient: two of the three matrix products of full training
     peak = machine.flops(w.precision) * layout.world_size
     return Evaluated(
         layout=layout,

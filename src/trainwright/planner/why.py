@@ -54,13 +54,14 @@ def reasons(model: StepModel, found: Found) -> list[Reason]:
     if len(found.ranked) > 1:
         second = found.ranked[1]
         gap = 100 * (second.seconds.total / best.seconds.total - 1)
-        told.append(
-            Reason(
-                f"The next best ({second.layout}) takes {gap:.1f} % longer; of {found.legal} layouts looked at, "
-                f"{found.fitting} fit.",
-                "search",
+        if gap >= 0:
+            text = f"The next best ({second.layout}) takes {gap:.1f} % longer"
+        else:
+            text = (
+                f"{second.layout} may be {-gap:.1f} % faster, which is less than the error bar, but has more moving "
+                "parts"
             )
-        )
+        told.append(Reason(f"{text}; of {found.legal} layouts looked at, {found.fitting} fit.", "search"))
     told.extend(_outside(model, best))
     return told
 
