@@ -72,7 +72,7 @@ H100 = (
 
 ALL = (*A100, *MEGATRON_2021, *FSDP, *H100)
 
-_PARENTS = {"nemo": "megatron", "nanotron": "megatron", "megatron_unfused": "megatron"}
+_PARENTS = {"nemo": "megatron", "nanotron": "fsdp", "megatron_unfused": "megatron"}
 
 
 def sees(one: Free, cases: Iterable[Case]) -> bool:

@@ -217,7 +217,8 @@ def estimators() -> list[str]:
             ("DeepSpeed ZeRO-2 estimator", deepspeed_bytes(held, unit, gpus // tp, 2)),
             ("DeepSpeed ZeRO-3 estimator", deepspeed_bytes(held, unit, gpus // tp, 3)),
         ):
-            lines.append(f"  {100 * (value / peak - 1):+6.1f} %  {value / GIB:9.3f} of {peak / GIB:9.3f}  {name}: {label}")
+            error = 100 * (value / peak - 1)
+            lines.append(f"  {error:+6.1f} %  {value / GIB:9.3f} of {peak / GIB:9.3f}  {name}: {label}")
     return lines
 
 
