@@ -44,5 +44,7 @@ class WorldSizeNotTasks(LaunchRule):
             f"{started}, or $SLURM_NTASKS"
             if subject.srun is not None
             else f"{started}, or the launcher's WORLD_SIZE",
-            severity="warning" if subject.tool or (told.value == subject.nodes.known) else None,
+            severity="warning"
+            if subject.tool or (told.value == subject.nodes.known and subject.arguments.has("world_size"))
+            else None,
         )

@@ -1,0 +1,46 @@
+"""TW131: options on a line of their own: the line above is not continued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.project import Project
+from trainwright.linter.rule import (
+    Hit,
+    JobRule,
+)
+from trainwright.linter.view.job import TrainingJob
+
+
+class LineNotContinued(JobRule):
+    """A blank behind the backslash breaks the command in two."""
+
+    id = "TW131"
+    severity = "error"
+    category = "launch"
+    summary = "options on a line of their own: the line above is not continued"
+    evidence = "verified"
+    source = (
+        "POSIX shell: a backslash continues a line only as its very last character, and a comment ends at "
+        "its own line"
+    )
+
+    def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
+        """Commands whose name is an option."""
+        scripts = (
+            [subject.script.plain]
+            if subject.script is not None
+            else [c.script for c in subject.containers() if c.script is not None]
+        )
+        for script in scripts:
+            if script.has_error:
+                continue
+            for command in script.commands:
+                name = command.words[0].known or ""
+                if name.startswith("--") and name[2:3].isalpha():
+                    yield self.hit(
+                        command.words[0],
+                        f"the shell takes {name} for a program of its own: the command above ended "
+                        "before it (no backslash there, a blank behind it, or a comment between)",
+                        "end every line of the command but the last in a backslash, with nothing behind it",
+                    )
