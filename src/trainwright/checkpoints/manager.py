@@ -89,7 +89,7 @@ class CheckpointManager:
         not saved again. CheckpointFailed when this save, or the one before it in the background, failed.
         """
         start = time.perf_counter()
-        self._settle()
+        self.settle()
         if step == self._saved:
             return time.perf_counter() - start
         background = self._asynchronous and not wait
@@ -104,7 +104,7 @@ class CheckpointManager:
     def finish(self) -> None:
         """Wait for the save in flight and let go of the folder; the manager is not to be used after it."""
         try:
-            self._settle()
+            self.settle()
         finally:
             self._worker.shutdown()
             self._store.close()
@@ -116,7 +116,7 @@ class CheckpointManager:
         Damaged ones on the way are logged and written as ``verified`` events with ``ok: false``. The ranks share the
         reading; each file is read once.
         """
-        self._settle()
+        self.settle()
         found = self._ranks.from_first("looking for checkpoints", lambda: list(candidates(self.folder, self._report)))
         for checkpoint in found:
             damage = self._verify(checkpoint, progress)
@@ -133,7 +133,7 @@ class CheckpointManager:
         Sections that ``state`` lacks are not read. CheckpointDamaged when its bytes are not those that were saved,
         CheckpointFailed when names or shapes do not fit, both before anything in ``state`` is changed.
         """
-        self._settle()
+        self.settle()
         if checkpoint.folder.name not in self._verified and (damage := self._verify(checkpoint, None)):
             raise CheckpointDamaged(checkpoint.folder, damage)
         tensors = {name: section for name, section in state.items() if name != "trainer"}
@@ -153,7 +153,7 @@ class CheckpointManager:
         with contextlib.suppress(CheckpointFailed):  # the error on its way out is the one to tell
             self.finish()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait for what runs in the background; raise what went wrong there, once."""
         pending, self._pending = self._pending, None
         if pending is not None:
