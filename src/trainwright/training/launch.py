@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.errors import InputError, Problem
+from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.failures import first_failure
-from trainwright.runs.events import read_events
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
 from trainwright.spec.model import RunSpec
 from trainwright.training.devices import threads_per_process
@@ -100,7 +100,9 @@ def _run_agent(run: RunFolder, spec: RunSpec, place: Place, processes: int, atte
     from torch.distributed.elastic.rendezvous import registry as rendezvous
 
     os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = FORWARDED
-    entrypoint, *arguments = command(spec)
+    # torchrun opens standard output and error apart and writes each from its own place: in one file they overwrite
+    # each other. So the rank joins them itself; exec keeps its pid, and "$@" its arguments byte for byte.
+    entrypoint, *arguments = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *command(spec))
     static = place.nodes > 1
     host, _, port = (place.rendezvous or "127.0.0.1:0").rpartition(":")
     parameters = RendezvousParameters(
@@ -166,7 +168,7 @@ def _rank_logs(run: RunFolder, attempt: int) -> Any:  # Any: the class exists on
                 files[local_rank] = str(path)
             return LogsDest(
                 stdouts=files,
-                stderrs=files,
+                stderrs=dict.fromkeys(files, ""),
                 tee_stdouts={},
                 tee_stderrs={},
                 error_files={rank: f"{path}.error" for rank, path in files.items()},
@@ -176,7 +178,7 @@ def _rank_logs(run: RunFolder, attempt: int) -> Any:  # Any: the class exists on
         def root_log_dir(self) -> str:
             return str(run.logs)
 
-    return RankLogs(redirects=Std.ALL)
+    return RankLogs(redirects=Std.OUT)
 
 
 def _tell(run: RunFolder, attempt: int, code: int) -> None:
