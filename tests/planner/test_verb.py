@@ -1,0 +1,203 @@
+"""``trainwright plan`` from outside: spec, question, forced layout, diff, comparison, pictures, imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.errors import InputError
+from trainwright.planner.asked import Asked
+from trainwright.planner.plan import Plan
+from trainwright.reports.plan_answer import Request, Response, respond
+
+LLAMA = {
+    "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 131072,
+    "tie_word_embeddings": False, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+}  # fmt: skip
+
+
+def ask(*what: str, **options: Any) -> Response:
+    names = {f for f in Request.__dataclass_fields__ if f not in ("what", "asked")}
+    request = {k: v for k, v in options.items() if k in names}
+    return respond(Request(what, Asked(**{k: v for k, v in options.items() if k not in names}), **request))
+
+
+def _spec(folder: Path, **changes: Any) -> Path:
+    model = folder / "llama"
+    model.mkdir(exist_ok=True)
+    (model / "config.json").write_text(json.dumps(LLAMA))
+    (folder / "text.jsonl").write_text('{"text": "a"}\n')
+    values = {
+        "version": 1, "name": "demo", "model": {"path": "llama"}, "data": {"sources": ["text.jsonl"]},
+        "sequence_length": 4096, "global_batch_size": 64, "duration": {"tokens": 1_000_000_000},
+        "precision": "bf16", "compute": {"instance": "p5.48xlarge", "nodes": 1}, **changes,
+    }  # fmt: skip
+    path = folder / "run.yaml"
+    path.write_text(json.dumps(values))  # JSON is YAML
+    return path
+
+
+def test_a_spec_is_planned_and_bound_to_its_hash(tmp_path: Path) -> None:
+    from trainwright.spec.load import load
+
+    path = _spec(tmp_path)
+    plan = Plan.from_dict(ask(str(path)).value)
+    assert plan.spec_sha256 == load(path).spec.sha256
+    assert plan.layout.world_size == 8
+    assert plan.layout.global_batch_size == 64
+    assert plan.cost is not None
+
+
+def test_the_built_in_trainer_gets_only_layouts_that_it_runs(tmp_path: Path) -> None:
+    layout = Plan.from_dict(ask(str(_spec(tmp_path))).value).layout
+    assert (layout.pp, layout.cp, layout.tp, layout.ep) == (1, 1, 1, 1)
+
+
+def test_what_a_spec_forces_is_kept(tmp_path: Path) -> None:
+    path = _spec(tmp_path, micro_batch_size=2, recompute="full", parallelism={"dp_shard": 4, "dp_replicate": 2})
+    layout = Plan.from_dict(ask(str(path)).value).layout
+    assert (layout.micro_batch_size, layout.recompute, layout.dp_shard, layout.dp_replicate) == (2, "full", 4, 2)
+
+
+def test_a_spec_that_does_not_fit_says_what_would(tmp_path: Path) -> None:
+    response = ask(str(_spec(tmp_path, compute={"instance": "g5.xlarge", "nodes": 1})))
+    assert response.exit_code == 1
+    assert response.value["remedies"]
+    assert "LoRA" in response.text
+
+
+def test_a_spec_for_this_machine_is_left_to_the_local_planner(tmp_path: Path) -> None:
+    from trainwright.planner.for_spec import plan_spec
+    from trainwright.spec.load import load
+
+    assert "this machine" in plan_spec(load(_spec(tmp_path, compute={}))).machine
+
+
+def test_one_forced_layout_is_evaluated(tmp_path: Path) -> None:
+    machine = tmp_path / "own.yaml"
+    machine.write_text(
+        "accelerator: a100-80gb\ncount: 8\nfabric: nvswitch\nnetwork_gbps: 1600\nnics: 8\nmemory_gib: 1024\n"
+    )
+    response = ask(
+        model_shape="hidden=6144,layers=40,heads=48,vocab=51200",
+        machine=str(machine),
+        layout="dp_shard=32,tp=8,zero=0,micro_batch_size=8,micro_batches=4,recompute=full",
+        sequence_length=2048,
+        stack="megatron_2021",
+    )
+    plan = Plan.from_dict(response.value)
+    assert response.exit_code == 0
+    assert plan.machine.startswith("32 × own")
+    assert plan.step_seconds is not None
+    assert plan.step_seconds.total == pytest.approx(9.4, rel=0.15)  # SC21, table 1
+    assert plan.layout.global_batch_size == 1024
+
+
+def test_a_forced_layout_without_room_is_shown_and_answers_no() -> None:
+    response = ask(model="llama-3.1-70b", machine="p5.48xlarge", layout="dp_replicate=8", sequence_length=4096)
+    assert response.exit_code == 1
+    assert response.value["extra"]["fits"] is False
+    assert "does not fit" in response.text
+
+
+def test_calibration_in_a_machine_file_is_used(tmp_path: Path) -> None:
+    times = []
+    for line in ("", "calibration: {chip.gemm_efficiency: 0.3}\n"):
+        path = tmp_path / "own.yaml"
+        path.write_text(f"base: p5.48xlarge\n{line}")
+        value = ask(model="llama-3.1-8b", machine=str(path), layout="dp_shard=8,zero=3,recompute=full").value
+        times.append(sum(value["step_seconds"].values()))
+    assert times[1] > 1.5 * times[0]
+    path.write_text("base: p5.48xlarge\ncalibration: {chip.gem_efficiency: 0.3}\n")
+    with pytest.raises(InputError, match=r"chip\.gemm_efficiency"):
+        ask(model="llama-3.1-8b", machine=str(path), layout="dp_shard=8,zero=3")
+
+
+def test_machines_are_put_side_by_side() -> None:
+    response = ask(
+        model="llama-3.1-8b", machine="p5.48xlarge", compare="p4d.24xlarge,p5.48xlarge,trn1.32xlarge", tokens=1e11
+    )
+    rows = {row["machine"]: row for row in response.value["offers"]}
+    assert rows["p5.48xlarge"]["hours"] < rows["p4d.24xlarge"]["hours"]
+    assert rows["p5.48xlarge"]["cost"] > 0
+    assert rows["trn1.32xlarge"]["layout"]
+    assert "p4d.24xlarge" in response.text
+
+
+def test_a_deadline_chooses_the_nodes() -> None:
+    response = ask(
+        model="llama-3.1-8b", machine="p5.48xlarge", tokens=1e11, deadline="2d", global_batch_size=512, max_nodes=64
+    )
+    assert response.value["hours"] <= 48
+    never = ask(model="llama-3.1-8b", machine="p5.48xlarge", tokens=1e13, deadline="1h", max_nodes=4)
+    assert never.exit_code == 1
+    assert "the fastest takes" in never.text
+    with pytest.raises(InputError, match="--tokens"):
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", deadline="2d")
+
+
+def test_two_plans_are_compared(tmp_path: Path) -> None:
+    for name, nodes in (("a.json", 1), ("b.json", 2)):
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", nodes=nodes, global_batch_size=64, save=tmp_path / name)
+    response = ask("diff", str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    assert response.exit_code == 1
+    assert any(change["name"] == "machine" for change in response.value["changes"])
+    assert ask("diff", str(tmp_path / "a.json"), str(tmp_path / "a.json")).text == "no difference"
+    with pytest.raises(InputError, match="two plan files"):
+        ask("diff", str(tmp_path / "a.json"))
+
+
+def test_text_shows_memory_time_and_reasons() -> None:
+    text = ask(model="llama-3.1-70b", machine="p5.48xlarge", nodes=8, global_batch_size=256, why=True).text
+    for part in ("Memory per rank", "Time of a step", "Why", "Strategies", "Next best", "Not possible", "± "):
+        assert part in text
+
+
+def test_pictures_are_drawn_the_same_every_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for folder in ("one", "two"):
+        ask(
+            model="llama-3.1-70b", machine="p5.48xlarge", layout="pp=4,tp=8,micro_batches=16,recompute=full",
+            pictures=tmp_path / folder,
+        )  # fmt: skip
+    for name in ("memory.svg", "timeline.svg"):
+        first, second = ((tmp_path / folder / name).read_text() for folder in ("one", "two"))
+        assert first == second
+        assert first.startswith("<svg")
+    assert "stage 3" in first
+
+
+def test_planning_imports_no_heavy_library() -> None:
+    code = (
+        "import sys\n"
+        "from trainwright.reports.plan_answer import Request, respond\n"
+        "from trainwright.planner.asked import Asked\n"
+        "r = respond(Request((), Asked(model='llama-3.1-8b', machine='p5.48xlarge')))\n"
+        "assert r.value['layout']\n"
+        "heavy = {'torch', 'numpy', 'transformers', 'ray', 'matplotlib', 'kubernetes', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_command_line_prints_json_and_sentences() -> None:
+    base = [sys.executable, "-m", "trainwright", "plan"]
+    good = subprocess.run(
+        [*base, "--model", "llama-3.1-8b", "--machine", "p5.48xlarge", "-o", "json"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert good.returncode == 0
+    assert Plan.from_dict(json.loads(good.stdout)).layout.world_size == 8
+    bad = subprocess.run(
+        [*base, "--model", "resnet-50", "--machine", "p5.48xlarge"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert bad.returncode == 2
+    assert "convolutions" in bad.stderr
+    assert "Traceback" not in bad.stderr
