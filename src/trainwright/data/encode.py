@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -186,7 +187,7 @@ class Encoder:
             for size, document in zip(sizes, documents, strict=True)
         ]
         return EncodedBatch(
-            ids=np.fromiter((i for piece in pieces for i in piece), np.uint32, int(lengths.sum())),
+            ids=np.fromiter(chain.from_iterable(pieces), np.uint32, int(lengths.sum())),
             loss=None if plain or not masks else np.concatenate(masks),
             lengths=lengths,
             keys=[document.key for document in documents],

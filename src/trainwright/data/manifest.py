@@ -70,8 +70,9 @@ class Counts:
 
     def add(self, other: Counts) -> None:
         """Sum of two counts, in place."""
-        for name, value in asdict(other).items():
-            setattr(self, name, getattr(self, name) + value)
+        mine = vars(self)
+        for name, value in vars(other).items():
+            mine[name] += value
 
 
 @dataclass(frozen=True)
