@@ -107,7 +107,7 @@ def attend(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention within documents. Query [B, heads, T, d], key and value [B, KV heads, T, d]; gives [B, T, heads, d]."""
+    """Attention within documents. Query [B, heads, T, d], key and value [B, KV heads, T, d] → [B, T, heads, d]."""
     documents = kwargs.get(ARGUMENT)
     if documents is None:
         raise AnswerNo(
@@ -117,7 +117,7 @@ def attend(
     foreign = [name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None]
     if foreign:
         raise AnswerNo(
-            f"{type(module).__name__} changes attention scores by {', '.join(foreign)}, which no kernel here computes",
+            f"{type(module).__name__} changes attention scores by {', '.join(foreign)}, which no kernel computes",
             "train this model with your own script (train.script)",
         )
     documents.reached = True

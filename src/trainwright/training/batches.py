@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch import Tensor
 from trainwright.data.batch import IGNORED, PADDING, Batch
 from trainwright.data.objectives import Objective
 from trainwright.data.order import GlobalOrder
-from trainwright.data.sequences import Sequence as TokenSequence
+from trainwright.data.sequences import Sequences
 from trainwright.training.duration import Horizon
 from trainwright.training.mesh import DataRanks
 
@@ -85,7 +85,7 @@ class Batches:
 
     def __init__(
         self,
-        sequences: Sequence[TokenSequence],
+        sequences: Sequences,
         order: GlobalOrder,
         objective: Objective,
         slicing: Slicing,
@@ -209,5 +209,5 @@ def _boundaries(batch: Batch) -> tuple[Positions, int]:
     ids = batch.document_ids
     starts = np.ones(ids.shape, bool)
     starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
-    ends = np.append(np.flatnonzero(starts.reshape(-1)), ids.size).astype(np.int64)
+    ends: Positions = np.append(np.flatnonzero(starts.reshape(-1)), ids.size).astype(np.int64)
     return ends, int(np.diff(ends).max())

@@ -29,7 +29,7 @@ class Device:
     @property
     def type(self) -> str:
         """``cpu`` or ``cuda``."""
-        return self.torch.type
+        return str(self.torch.type)
 
     @property
     def is_cpu(self) -> bool:

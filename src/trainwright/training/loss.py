@@ -41,7 +41,7 @@ def logits_cross_entropy(logits: Tensor, labels: Tensor, weight: float) -> tuple
     return total * weight, total.detach()
 
 
-class _ChunkedCrossEntropy(torch.autograd.Function):
+class _ChunkedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, head: Tensor, labels: Tensor, weight: float, training: bool

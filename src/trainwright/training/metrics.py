@@ -111,7 +111,8 @@ class Metrics:
         )
         if self.path is not None:
             print(  # noqa: T201 - rank 0's log is where a person follows
-                f"step {step}/{self.steps}  loss {loss:.4f}  lr {lr:.3g}  grad {grad_norm:.3g}  {rate:,.0f} tokens/s  "
+                f"step {step}/{self.steps}  loss {loss:.4f}  lr {lr:.3g}  grad {grad_norm:.3g}  "
+                f"{rate:,.0f} tokens/s  "
                 + (f"MFU {mfu:.1%}  " if mfu is not None else "")
                 + f"{memory_bytes / 2**30:.2f} GiB  {_span(left)} left",
                 flush=True,

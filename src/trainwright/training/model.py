@@ -163,7 +163,7 @@ def recompute_blocks(blocks: Sequence[nn.Module]) -> None:
     from torch.utils.checkpoint import checkpoint
 
     for block in blocks:
-        block.forward = _Recomputed(block.forward, checkpoint)  # type: ignore[method-assign]
+        block.forward = _Recomputed(block.forward, checkpoint)
 
 
 class _Recomputed:

@@ -26,7 +26,7 @@ PLAIN_HEADS = frozenset(
 )  # fmt: skip
 
 
-class Objective(nn.Module):
+class Objective(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """``forward(batch, weight)`` gives (weight · sum, sum) of the loss over the batch's targets."""
 
     def __init__(self, network: nn.Module, kernel: attention.Kernel, recompute_attention: bool = False):

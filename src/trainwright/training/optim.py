@@ -22,7 +22,8 @@ Groups = list[dict[str, Any]]
 def parameter_groups(model: nn.Module, weight_decay: float) -> Groups:
     """Trained parameters in two groups: decayed (matrices) and not (vectors, embeddings and heads tied to them)."""
     embeddings = learned_embeddings(model)
-    decayed, spared = [], []
+    decayed: list[nn.Parameter] = []
+    spared: list[nn.Parameter] = []
     for parameter in model.parameters():
         if parameter.requires_grad:
             spare = parameter.ndim < 2 or id(parameter) in embeddings
@@ -81,7 +82,7 @@ def _lion(groups: Groups, spec: Optimizer, device_type: str) -> torch.optim.Opti
 def _adamw8bit(groups: Groups, spec: Optimizer, device_type: str) -> torch.optim.Optimizer:
     if device_type != "cuda":
         raise AnswerNo(
-            f"optimizer: adamw8bit needs CUDA: its 8-bit state is kept by GPU kernels, and this run is on {device_type}",
+            f"optimizer: adamw8bit needs CUDA (GPU kernels keep its 8-bit state); this run is on {device_type}",
             "use optimizer: adamw",
         )
     try:
@@ -92,14 +93,14 @@ def _adamw8bit(groups: Groups, spec: Optimizer, device_type: str) -> torch.optim
     return built
 
 
-class Lion(torch.optim.Optimizer):
+class Lion(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not typed here
     """Sign of an interpolated momentum (Chen et al. 2023, algorithm 2), with decoupled weight decay."""
 
     def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float], weight_decay: float = 0.0):
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """One update; the closure, if any, is called first."""
         loss = None
         if closure is not None:

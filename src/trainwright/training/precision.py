@@ -29,18 +29,19 @@ class Precision:
     @property
     def is_mixed(self) -> bool:
         """True when computing and keeping use different types."""
-        return self.compute != self.master
+        return bool(self.compute != self.master)
 
     @property
     def frozen(self) -> torch.dtype:
-        """Type of weights that are not trained: nothing is added to them, so they need no more than computing does."""
+        """Type of weights that are not trained: nothing is added to them, so what computing takes is enough."""
         return self.compute
 
     def autocast(self, device_type: str) -> contextlib.AbstractContextManager[Any]:
         """Context for the forward pass where parameters are kept in ``master`` (without FSDP's own casting)."""
         if not self.is_mixed:
             return contextlib.nullcontext()
-        return torch.autocast(device_type, dtype=self.compute)
+        context: contextlib.AbstractContextManager[Any] = torch.autocast(device_type, dtype=self.compute)
+        return context
 
 
 def choose_precision(asked: str, device: Device) -> Precision:

@@ -42,9 +42,9 @@ def ratio(schedule: Schedule, phases: Phases) -> Ratio:
     """Share of the peak rate at update u = 0, 1, …; the last update of a run of N has u = N - 1.
 
     Warm-up of W updates rises by equal steps, (u + 1) ÷ (W + 1), so that no update is wasted on a rate of zero and
-    update W is the first at the peak. ``cosine``, ``linear`` and ``polynomial`` then fall over t = (u - W) ÷ (N - 1 - W)
-    and reach ``min_ratio`` exactly at the last update. ``wsd`` stays at the peak and falls linearly over its last D
-    updates, t = (u - (N - D) + 1) ÷ D. ``constant`` stays. Beyond the end the last value holds.
+    update W is the first at the peak. ``cosine``, ``linear`` and ``polynomial`` then fall over
+    t = (u - W) ÷ (N - 1 - W) and reach ``min_ratio`` exactly at the last update. ``wsd`` stays at the peak and falls
+    linearly over its last D updates, t = (u - (N - D) + 1) ÷ D. ``constant`` stays. After the end nothing changes.
     """
     shape = _SHAPES[schedule.name]
 

@@ -79,15 +79,16 @@ class Stepper:
 
     def forward(self, batch: DeviceBatch, weight: float, row_weight: float = 0.0) -> tuple[Tensor, Tensor]:
         """(weighted loss, sum) of one micro-batch, in the run's number format."""
-        if not (self.parallel.autocast and self.precision.is_mixed):
-            out: tuple[Tensor, Tensor] = self.parallel.module(batch, weight, row_weight)
-            return out
-        with self.precision.autocast(self.device.type):
+        out: tuple[Tensor, Tensor]
+        if self.parallel.autocast and self.precision.is_mixed:
+            with self.precision.autocast(self.device.type):
+                out = self.parallel.module(batch, weight, row_weight)
+        else:
             out = self.parallel.module(batch, weight, row_weight)
         return out
 
     def update(self, lr: float) -> Update:
-        """Clip and apply the gradients at rate ``lr``, then forget them. A gradient that is not finite changes nothing."""
+        """Clip and apply the gradients at rate ``lr``, then forget them. What is not finite changes nothing."""
         gradients = local_gradients(self.parameters)
         norm = gradient_norm(gradients, self.device.torch)
         if self.scale.enabled:
@@ -99,7 +100,7 @@ class Stepper:
                 self._apply(gradients, norm, lr)
             self.scale.update(applied)
         else:
-            self.optimizer.found_inf = torch.isfinite(norm).logical_not().float()  # type: ignore[attr-defined]
+            self.optimizer.found_inf = torch.isfinite(norm).logical_not().float()
             self._apply(gradients, norm, lr)
         self.optimizer.zero_grad(set_to_none=True)
         return Update(norm, applied)
@@ -122,7 +123,7 @@ def is_last(number: int, count: int) -> bool:
 
 def dropout_seed(seed: int, step: int, micro_batch: int, data_rank: int) -> int:
     """Seed of one micro-batch's dropout: a function of its place in the run, so a resume needs no generator's state,
-    and different over data ranks, so that they do not drop the same units. Constants: SplitMix64 (Steele et al. 2014).
+    and different over data ranks, which must not drop the same units. Constants: SplitMix64 (Steele et al. 2014).
     """
     value = seed
     for part in (step, micro_batch, data_rank):

@@ -125,7 +125,7 @@ def parallelise(
     precision: Precision,
     device: Device,
 ) -> data_parallel.DataParallel:
-    """Recompute, compile, shard: a compiled block contains its recomputation, and a shard's gathering contains both."""
+    """Recompute, compile, shard: a compiled block holds its recomputation, and a shard's gathering holds both."""
     kernel = choose_kernel(spec.attention, device.type, precision.compute)
     module = Objective(built.network, kernel, recompute_attention=layout.recompute == "selective")
     if layout.recompute == "full":

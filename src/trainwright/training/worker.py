@@ -78,8 +78,8 @@ def where(error: BaseException) -> str:
     """``file:line`` of the innermost frame outside of installed packages, or of the innermost one."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<")]
-    frame = (own or frames or [None])[-1]
-    return f"{frame.filename}:{frame.lineno}" if frame else ""
+    found = own or list(frames)
+    return f"{found[-1].filename}:{found[-1].lineno}" if found else ""
 
 
 def _train(run: RunFolder, attempt: int, stop: object) -> int:

@@ -24,6 +24,6 @@ def refuse_unsupported(layout: Layout) -> None:
     ]
     if asked:
         raise AnswerNo(
-            f"this version trains with data parallelism only (dp_replicate, dp_shard, zero), not with {', '.join(asked)}",
+            f"this version has data parallelism only (dp_replicate, dp_shard, zero), not {', '.join(asked)}",
             f"set {', '.join(f'parallelism.{name}: 1' for name in _NOT_YET if getattr(layout, name) > 1)}",
         )

@@ -15,6 +15,7 @@ With dp_replicate > 1 the shards' gradients are all-reduced over replicas (HSDP)
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -29,7 +30,7 @@ from trainwright.training.precision import Precision
 
 
 class DataParallel:
-    """A module on all data ranks. ``module`` is called as before; ``micro_batch`` surrounds each forward and backward.
+    """A module on all data ranks. ``module`` is called as before; ``micro_batch`` surrounds its forward and backward.
 
     ``loss_factor`` undoes what the gradient reduction divides by: gradients must be sums, because the loss is already
     divided by the tokens of the global batch.
@@ -54,13 +55,15 @@ class Replicated(DataParallel):
     """DDP."""
 
     def __init__(self, module: nn.Module, data: DataRanks, device: torch.device):
-        wrapped = DistributedDataParallel(
-            module,
-            process_group=data.group,
-            device_ids=None if device.type == "cpu" else [device],
-            broadcast_buffers=False,  # they are constants: rotary frequencies, masks
-            gradient_as_bucket_view=True,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning)  # newer torch renames broadcast_buffers
+            wrapped = DistributedDataParallel(
+                module,
+                process_group=data.group,
+                device_ids=None if device.type == "cpu" else [device],
+                broadcast_buffers=False,  # they are constants: rotary frequencies, masks
+                gradient_as_bucket_view=True,
+            )
         super().__init__(wrapped, float(data.size))
 
     @contextlib.contextmanager

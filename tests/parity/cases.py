@@ -1,0 +1,228 @@
+"""What the ranks of a pool compute, and the same by one process without any of the trainer's code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from trainwright.data.objectives import CausalObjective
+from trainwright.data.order import GlobalOrder
+from trainwright.data.sequences import Sequence
+from trainwright.models.layout import Layout
+from trainwright.training import attention
+from trainwright.training.agreement import Agreement
+from trainwright.training.batches import Batches, Slicing, device_mover
+from trainwright.training.devices import current_device
+from trainwright.training.duration import Horizon
+from trainwright.training.mesh import build_mesh, data_ranks
+from trainwright.training.model import find_blocks, recompute_blocks
+from trainwright.training.objective import Objective
+from trainwright.training.parallel import data as data_parallel
+from trainwright.training.precision import LossScale, choose_precision
+from trainwright.training.signals import StopRequest
+from trainwright.training.step import Stepper
+from training.tiny import VOCABULARY, llama_config
+
+LENGTH = 18
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to compute the same steps. ``samples`` not a multiple of the batch gives a partial last step."""
+
+    layout: dict[str, Any]
+    tied: bool = True
+    lora: bool = False
+    dropout: float = 0.0
+    same_rows: bool = False
+    samples: int = 24
+    batch: int = 8
+    steps: int = 3
+    clip: float | None = None
+    lr: float = 0.5
+    precision: str = "fp64"
+    recompute: str = "none"
+    compile: bool = False
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def sequences(case: Case) -> list[Sequence]:
+    """Packed rows with between none and almost all of their tokens masked, some shorter than the others."""
+    draw = np.random.default_rng(5)
+    rows = []
+    for index in range(case.samples):
+        length = LENGTH if index % 3 else int(draw.integers(6, LENGTH))
+        tokens = draw.integers(1, VOCABULARY, length).astype(np.int32)
+        mask = draw.random(length) < (0.0 if index % 7 == 3 else draw.random())
+        cuts = np.sort(draw.integers(1, length, int(draw.integers(0, 3))))
+        documents = np.searchsorted(cuts, np.arange(length), side="right").astype(np.int32)
+        rows.append(Sequence(tokens, mask, documents, index))
+    return (
+        [Sequence(rows[1].input_ids, np.ones(LENGTH, bool), rows[1].document_ids, i) for i in range(len(rows))]
+        if (case.same_rows)
+        else rows
+    )
+
+
+def network(case: Case, own_attention: bool, dtype: torch.dtype) -> nn.Module:
+    """The tiny Llama, with adapters when asked; the same weights everywhere."""
+    from transformers import AutoModelForCausalLM
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    # transformers rounds to fp32 here, and 1e-16 on the way in becomes 1e-8 on the way out.
+    LlamaRMSNorm.forward = _norm
+    attention.register()
+    config = llama_config(tie_word_embeddings=case.tied, attention_dropout=case.dropout)
+    kind = attention.IMPLEMENTATION if own_attention else "sdpa"
+    torch.manual_seed(7)
+    model: nn.Module = AutoModelForCausalLM.from_config(config, dtype=torch.float64, attn_implementation=kind)
+    model.to(dtype)
+    if not case.lora:
+        return model
+    from peft import LoraConfig, get_peft_model
+
+    adapted: nn.Module = get_peft_model(
+        model,
+        LoraConfig(r=3, lora_alpha=5, target_modules="all-linear", lora_dropout=case.dropout),
+        autocast_adapter_dtype=False,
+    )
+    torch.manual_seed(8)
+    for name, parameter in adapted.named_parameters():
+        if parameter.requires_grad:  # B starts at zero, which would hide A's gradient
+            nn.init.normal_(parameter, std=0.2)
+            parameter.data = parameter.data.to(dtype)
+        assert parameter.requires_grad == ("lora_" in name)
+    return adapted
+
+
+def _norm(self: nn.Module, hidden: Tensor) -> Tensor:
+    return self.weight * (hidden * torch.rsqrt(hidden.square().mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+def steps(case: Case) -> list[dict[str, Any]]:
+    """Loss, gradient norm, gradients and parameters of every step by the trainer's code. Collective."""
+    layout = Layout.from_dict(case.layout)
+    device = current_device()
+    precision = choose_precision(case.precision, device)
+    mesh = build_mesh(layout, "cpu")
+    data = data_ranks(mesh)
+    model = network(case, True, precision.master)
+    blocks = find_blocks(model)
+    assert len(blocks) == 3
+    if case.recompute == "full":
+        recompute_blocks(blocks)
+    module = Objective(model, "sdpa", recompute_attention=case.recompute == "selective")
+    if case.compile:
+        for block in blocks:
+            block.compile()
+    parallel = data_parallel.apply(module.train(), blocks, mesh, data, layout, precision, device.torch)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=case.lr)
+    stepper = Stepper(
+        parallel, optimizer, device, precision, LossScale(case.precision == "fp16"), case.clip, 11, data.rank, False
+    )
+    end = Horizon(-(-case.samples // case.batch), case.samples, case.batch, LENGTH)
+    batches = Batches(
+        sequences(case), GlobalOrder(case.samples, 3), CausalObjective(0), Slicing(data, layout.micro_batch_size), end,
+        device_mover(device.torch, True),
+    )  # fmt: skip
+    agreement = Agreement(data.counts)
+    results = []
+    for batch in batches:
+        agreement.propose(batch, stop=False, save=False)
+        agreed = agreement.result()
+        if batch.step == case.steps:
+            break
+        gradients = stepper.gradients(batch.step, batch.micro_batches, agreed.valid_tokens, batch.rows)
+        loss = gradients.total.double()
+        own = float(loss)
+        dist.all_reduce(loss)
+        kept = {name: whole(p.grad) for name, p in model.named_parameters() if p.grad is not None}
+        update = stepper.update(case.lr)
+        after = {name: whole(p) for name, p in model.named_parameters() if p.requires_grad}
+        results.append(
+            {
+                "loss": float(loss) / agreed.valid_tokens, "own": own, "norm": float(update.norm), "tokens": agreed.tokens,
+                "gradients": kept, "parameters": after,
+            }
+        )  # fmt: skip
+    batches.close()
+    return results
+
+
+def reference(case: Case) -> list[dict[str, Any]]:
+    """The same by one process: transformers' own attention, document by document, and plain autograd."""
+    model = network(case, False, torch.float64).train()
+    rows, order = sequences(case), GlobalOrder(case.samples, 3)
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    results = []
+    for start in range(0, min(case.samples, case.steps * case.batch), case.batch):
+        batch = [rows[int(i)] for i in order.indices(start, min(start + case.batch, case.samples))]
+        total, count = torch.zeros((), dtype=torch.float64), 0
+        for row in batch:
+            for document in np.unique(row.document_ids):
+                where = row.document_ids == document
+                ids = torch.tensor(row.input_ids[where].astype(np.int64))[None]
+                wanted = torch.tensor(row.loss_mask[where])[1:]
+                if ids.shape[1] > 1:
+                    logits = model(input_ids=ids, use_cache=False).logits[0, :-1]
+                    total = total + F.cross_entropy(logits[wanted], ids[0, 1:][wanted], reduction="sum")
+                    count += int(wanted.sum())
+        loss = total / count
+        grads = dict(zip(trained, torch.autograd.grad(loss, list(trained.values())), strict=True))
+        norm = float(
+            torch.sqrt(sum((g.square().sum() for g in grads.values()), start=torch.zeros((), dtype=torch.float64)))
+        )
+        factor = 1.0 if case.clip is None else min(1.0, case.clip / (norm + 1e-6))
+        with torch.no_grad():
+            for name, parameter in trained.items():
+                parameter -= case.lr * factor * grads[name]
+        results.append(
+            {
+                "loss": loss.item(), "norm": norm, "tokens": sum(len(row.input_ids) for row in batch),
+                "gradients": grads, "parameters": {name: p.detach().clone() for name, p in trained.items()},
+            }
+        )  # fmt: skip
+    return results
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The full tensor on every rank."""
+    return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach().clone()
+
+
+def train_run(root: str, attempt: int, stop_after: int | None = None) -> list[dict[str, Any]]:
+    """Train a run folder on the pool's ranks as they are; gives rank 0's metrics. ``stop_after``: as on a signal."""
+    from trainwright.runs.folder import RunFolder
+    from trainwright.training import trainer
+
+    run = RunFolder(Path(root))
+    stop = _StopAfter(run, stop_after)
+    before = len(run.metrics.read_text().splitlines()) if run.metrics.exists() else 0
+    dist.barrier()
+    trainer.train(run, attempt, stop)
+    lines = run.metrics.read_text().splitlines()[before:]
+    dist.barrier()
+    return [json.loads(line) for line in lines]
+
+
+class _StopAfter(StopRequest):
+    """Asks to stop once so many steps are in the metrics."""
+
+    def __init__(self, run: Any, steps: int | None):
+        super().__init__()
+        self._run, self._steps = run, steps
+
+    def __bool__(self) -> bool:
+        if self._steps is None or not self._run.metrics.exists():
+            return False
+        return sum('"kind":"step"' in line for line in self._run.metrics.read_text().splitlines()) >= self._steps

@@ -1,0 +1,60 @@
+"""Every layout computes what one process computes."""
+
+from __future__ import annotations
+
+import pytest
+from parity import checks
+from parity.cases import Case
+from parity.pool import Pool
+
+DDP = {"dp_replicate": 2, "micro_batch_size": 1}
+FSDP = {"dp_shard": 2, "micro_batch_size": 1}
+CASES = {
+    "ddp": Case(DDP),
+    "ddp, tied, one micro-batch": Case({**DDP, "micro_batch_size": 4}),
+    "ddp, untied head": Case(DDP, tied=False),
+    "ddp, adapters": Case(DDP, lora=True),
+    "ddp, partial last step": Case({**DDP, "micro_batch_size": 3}, samples=19),
+    "ddp, clipped": Case(DDP, clip=0.05),
+    "zero 0 over dp_shard": Case({**FSDP, "zero": 0}),
+    "zero 1": Case({**FSDP, "zero": 1}),
+    "zero 2": Case({**FSDP, "zero": 2}),
+    "zero 3": Case({**FSDP, "zero": 3}),
+    "zero 3, untied head": Case(FSDP, tied=False),
+    "zero 3, adapters": Case(FSDP, lora=True),
+    "zero 1, adapters, partial last step": Case({**FSDP, "zero": 1, "micro_batch_size": 3}, lora=True, samples=19),
+    "zero 3, partial last step": Case({**FSDP, "micro_batch_size": 3}, samples=19),
+    "zero 3, clipped": Case(FSDP, clip=0.05),
+    "zero 3, full recomputation": Case(FSDP, recompute="full"),
+    "zero 2, selective recomputation": Case({**FSDP, "zero": 2}, recompute="selective"),
+    "ddp, full recomputation, adapters": Case(DDP, recompute="full", lora=True),
+}
+FOUR = {
+    "hsdp 2x2, zero 3": Case({"dp_replicate": 2, "dp_shard": 2, "micro_batch_size": 1}),
+    "hsdp 2x2, zero 2, untied": Case({"dp_replicate": 2, "dp_shard": 2, "zero": 2, "micro_batch_size": 1}, tied=False),
+    "hsdp 2x2, zero 1, adapters": Case({"dp_replicate": 2, "dp_shard": 2, "zero": 1, "micro_batch_size": 1}, lora=True),
+    "hsdp 2x2, partial last step, clipped": Case(
+        {"dp_replicate": 2, "dp_shard": 2, "micro_batch_size": 1}, samples=21, clip=0.05
+    ),
+    "zero 3 over 4": Case({"dp_shard": 4, "micro_batch_size": 2}),
+    "ddp over 2x2": Case({"dp_replicate": 2, "dp_shard": 2, "zero": 0, "micro_batch_size": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_ranks_compute_what_one_process_does(two: Pool, name: str) -> None:
+    checks.same_steps(two, CASES[name])
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_four_ranks_compute_what_one_process_does(four: Pool, name: str) -> None:
+    checks.same_steps(four, FOUR[name])
+
+
+@pytest.mark.parametrize("layout", [DDP, FSDP])
+def test_fp32_stays_within_its_rounding(two: Pool, layout: dict[str, int]) -> None:
+    checks.same_steps(two, Case(layout, precision="fp32", lr=0.05), limit=2e-5)
+
+
+def test_dropout_differs_over_data_ranks_and_repeats(two: Pool) -> None:
+    checks.dropout_differs_over_data_ranks(two)
