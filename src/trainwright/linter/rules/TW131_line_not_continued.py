@@ -9,7 +9,23 @@ from trainwright.linter.rule import (
     Hit,
     JobRule,
 )
+from trainwright.linter.shell.walk import Script
+from trainwright.linter.text import Span
 from trainwright.linter.view.job import TrainingJob
+
+
+def _stray_options(script: Script) -> Iterator[tuple[Span, str]]:
+    """Options in the place of a command; ``--name=value`` there reads like an assignment."""
+    for command in script.commands:
+        name = command.words[0].known or ""
+        if name.startswith("--") and name[2:3].isalpha():
+            yield command.words[0].span, name
+        for assigned, variable in command.assigned.items():
+            if assigned.startswith("--"):
+                yield variable.span, assigned
+    for assigned, variable in script.variables.items():
+        if assigned.startswith("--"):
+            yield variable.span, assigned
 
 
 class LineNotContinued(JobRule):
@@ -35,12 +51,11 @@ class LineNotContinued(JobRule):
         for script in scripts:
             if script.has_error:
                 continue
-            for command in script.commands:
-                name = command.words[0].known or ""
-                if name.startswith("--") and name[2:3].isalpha():
-                    yield self.hit(
-                        command.words[0],
-                        f"the shell takes {name} for a program of its own: the command above ended "
-                        "before it (no backslash there, a blank behind it, or a comment between)",
-                        "end every line of the command but the last in a backslash, with nothing behind it",
-                    )
+            for place, name in _stray_options(script):
+                yield self.hit(
+                    place,
+                    f"the shell takes {name} for a command of its own: the command above ended before "
+                    "it (no backslash there, a blank behind it, or a comment between)",
+                    "end every line of the command but the last in a backslash, with nothing behind it",
+                )
+                break

@@ -8,9 +8,7 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, LaunchRule
 from trainwright.linter.values import Known
 from trainwright.linter.view.job import JobLaunch
-
-# NeuronCores of one Trainium device: 2 on trn1, 8 physical on trn2; above that no generation helps.
-_MOST_CORES_PER_DEVICE = 8
+from trainwright.linter.view.visible import at_most
 
 
 class MoreProcessesThanAccelerators(LaunchRule):
@@ -25,20 +23,19 @@ class MoreProcessesThanAccelerators(LaunchRule):
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
         """Processes per node against accelerators per node."""
-        processes, held = subject.processes_per_node, subject.accelerators_per_node.known
+        tasks = subject.srun is not None and not subject.tool
+        processes = subject.copies_per_node if tasks else subject.processes_per_node
+        held = subject.accelerators_per_node.known
+        most = at_most(subject, project)
         if (
             not isinstance(processes, Known)
             or not held
+            or most is None
             or subject.tool == "mpirun"
             or subject.job.frontend in ("RayJob", "RayCluster")
         ):
             return
         resource = subject.job.accelerator or ""
-        most = (
-            held * _MOST_CORES_PER_DEVICE
-            if resource in ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice")
-            else held
-        )
         if processes.value > most and "mig" not in resource:
             name = "GPUs" if "gpu" in resource else resource
             yield self.hit(
@@ -47,4 +44,5 @@ class MoreProcessesThanAccelerators(LaunchRule):
                 f"{name}: those above find no device (invalid device ordinal) or share one (duplicate GPU "
                 f"detected)",
                 f"start {most} processes per node, or ask for {processes.value} {name}",
+                severity="warning" if tasks else None,
             )

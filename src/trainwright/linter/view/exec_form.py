@@ -45,5 +45,7 @@ def undeclared(container: Container) -> Iterator[tuple[str, Word]]:
         return
     for word in container.words:
         for match in _KUBERNETES.finditer(word.written):
-            if match[1] not in container.env and not re.search(r"_(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\w+)?)$", match[1]):
+            if match[1] not in container.env and not re.search(
+                r"_(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\w+)?)$", match[1]
+            ):
                 yield match[1], word

@@ -21,6 +21,12 @@ NEURON_RESOURCES = ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice", "aws
 EFA = "vpc.amazonaws.com/efa"
 
 
+def is_extended(resource: str) -> bool:
+    """Whether a resource is one that cannot be overcommitted: a device plugin's, or huge pages."""
+    domain, slash, _ = resource.partition("/")
+    return resource.startswith("hugepages-") or (bool(slash) and not domain.endswith("kubernetes.io"))
+
+
 @dataclass(frozen=True)
 class Volume:
     """One volume of a pod. ``kind`` is emptyDir, hostPath, persistentVolumeClaim, ephemeral, configMap, secret, …"""
@@ -102,6 +108,10 @@ class Container:
     @property
     def _resources(self) -> Node:
         return self.resources if self.resources is not None else self.node.get("resources")
+
+    def asked(self, part: str) -> Node:
+        """``resources.limits`` or ``resources.requests`` as written."""
+        return self._resources.get(part)
 
     def limit(self, resource: str) -> Value[float]:
         """The limit as written."""

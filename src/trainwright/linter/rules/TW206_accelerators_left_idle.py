@@ -1,0 +1,60 @@
+"""TW206: fewer processes than accelerators: the rest idles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.project import Project
+from trainwright.linter.rule import (
+    Hit,
+    LaunchRule,
+)
+from trainwright.linter.values import Absent, Known
+from trainwright.linter.view.job import JobLaunch
+from trainwright.linter.view.visible import units
+
+
+class AcceleratorsLeftIdle(LaunchRule):
+    """Each accelerator needs a process of its own."""
+
+    id = "TW206"
+    severity = "warning"
+    category = "accelerators"
+    summary = "fewer processes than accelerators: the rest idles"
+    evidence = "reported"
+    source = "one process uses one device; huggingface/optimum-neuron#761, opendatahub-io/distributed-workloads#751"
+
+    def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
+        """Processes per node against usable accelerators."""
+        if (
+            not subject.tool
+            or subject.job.frontend in ("RayJob", "RayCluster", "RayService")
+            or subject.launch.context & {"background", "loop"}
+        ):
+            return
+        started, usable = subject.processes_per_node, units(subject, project).known
+        if isinstance(started, Absent) and subject.tool == "torchrun" and not subject.flags.open:
+            started = Known(1, subject.span)
+        if (
+            subject.copies_per_node.known not in (None, 1)
+            or not isinstance(started, Known)
+            or not usable
+            or started.value < 1
+            or started.value >= usable
+        ):
+            return
+        if subject.tool == "mpirun" and subject.flags.has("npernode", "map_by"):
+            return
+        unit = "NeuronCores" if subject.is_neuron else "accelerators"
+        option = {"torchrun": "--nproc_per_node=", "accelerate": "--num_processes ", "deepspeed": "--num_gpus "}.get(
+            subject.tool, "processes per node: "
+        )
+        total = usable * (subject.nnodes.known or 1) if subject.tool == "accelerate" else usable
+        if subject.tool == "accelerate" and subject.nnodes.known is None and not isinstance(subject.nnodes, Absent):
+            return
+        yield self.hit(
+            started,
+            f"{started.value} process{'es' if started.value > 1 else ''} per node for {usable} {unit}: "
+            f"{usable - started.value} of them are held and paid for, and do nothing",
+            f"{option}{total}, or ask for fewer",
+        )
