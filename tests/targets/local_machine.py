@@ -24,7 +24,7 @@ from trainwright.targets.local.record import JobRecord, read_record, read_signat
 from trainwright.targets.local.stages import Stage
 from trainwright.targets.local.target import Local
 
-PATIENCE = 60.0  # seconds; only a broken test waits so long
+PATIENCE = 300.0  # seconds; importing torch three times on a busy machine takes one minute, a broken test takes all
 
 #: What every script starts with: its folder, its attempt, and a way to note that it ran.
 PRELUDE = """

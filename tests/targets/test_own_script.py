@@ -1,16 +1,18 @@
-"""The example script under the real torchrun and the real supervisor: it trains, survives a kill and resumes."""
+"""The example script under the real launcher and the real supervisor: it trains, survives kills and resumes."""
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
-from local_machine import Machine, kill, until
+from local_machine import Machine, gone, kill, until
 
+from trainwright import api
 from trainwright.runs.state import JobRef
 from trainwright.spec.load import load
-from trainwright.targets.local.process import marked
-from trainwright.targets.local.stages import Stage
+from trainwright.targets.local.process import marked, send
 from trainwright.targets.local.target import Local
 
 
@@ -26,37 +28,53 @@ def test_the_example_spec_is_valid_and_names_its_script(example: Path) -> None:
     assert spec.train.args == ("--steps", "300", "--save-every", "100")
 
 
-def torchrun(example: Path, *args: str) -> Stage:
-    launcher = ("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    return Stage("train", (*launcher, str(example / "train.py"), *args))
+def start(machine: Machine, example: Path, *args: str) -> JobRef:
+    """Run the example through the real stages, with other arguments."""
+    overrides = [f"train.args={json.dumps(args)}", "target.overrides.restart_delay_seconds=0"]
+    loaded = api.load(example / "run.yaml", overrides)
+    return api.start(api.render(loaded, api.plan(loaded)), runs=machine.runs)[1]
 
 
-def text(ref: JobRef) -> str:
-    return "\n".join(line.text for line in Local().logs(ref))
+def lines(ref: JobRef, attempt: int) -> str:
+    return "\n".join(line.text for line in Local().logs(ref) if line.attempt == attempt)
 
 
 @pytest.mark.slow
-def test_a_killed_torchrun_leaves_no_worker_and_the_run_goes_on_from_its_checkpoint(
+def test_a_script_saves_and_goes_on_through_a_cancel_a_killed_supervisor_and_a_killed_launcher(
     machine: Machine, example: Path
 ) -> None:
-    stage = torchrun(example, "--steps=4000", "--save-every=20")
-    ref = machine.submit(stage, env={"OMP_NUM_THREADS": "1"})
-    until(lambda: "step 40:" in text(ref), "forty steps")
+    ref = start(machine, example, "--steps=100000", "--save-every=20")
+    until(lambda: "step 40:" in lines(ref, 1), "forty steps")
+    assert Local().cancel(ref).phase == "CANCELLED"
+    assert lines(ref, 1).count("saved at step") == 2, "both ranks leave at the same step"
+
+    Local().resume(ref)
+    until(lambda: "step" in lines(ref, 2).replace("resumed at step", ""), "steps after the cancel")
+    assert lines(ref, 2).count("resumed at step") == 2
     record = machine.record(ref)
     processes = marked(record.mark)
-    launcher = min(processes)
-    kill(launcher)
-    until(lambda: machine.record(ref).attempt == 2, "the second attempt")
-    assert not set(processes) & set(marked(record.mark)), "a worker of the first attempt trains on"
-    until(lambda: "resumed at step" in text(ref), "the resume")
-    Local().cancel(ref)
+    send(record.supervisor, signal.SIGKILL)
+    until(lambda: all(map(gone, processes)), "the end of training")
+    assert lines(ref, 2).count("saved at step") == 2, "losing the supervisor costs no step"
+
+    Local().resume(ref)
+    until(lambda: "resumed at step" in lines(ref, 3), "the resume")
+    record = machine.record(ref)
+    processes = marked(record.mark)
+    supervisor = record.supervisor.pid
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    kill(next(pid for pid in processes if str(pid) in children))
+    until(lambda: machine.record(ref).attempt == 4, "the restart")
+    assert all(map(gone, processes)), "a rank of the third attempt trains on"
+    assert Local().cancel(ref, grace_seconds=0).phase == "CANCELLED"
 
 
 @pytest.mark.slow
 def test_an_error_in_the_script_stands_on_top(machine: Machine, example: Path) -> None:
-    ref = machine.submit(torchrun(example, "--steps=50", "--fail-at=3"), env={"OMP_NUM_THREADS": "1"})
+    ref = start(machine, example, "--steps=50", "--fail-at=30")
     state = machine.end(ref)
-    assert state.phase == "FAILED"
+    assert (state.phase, state.rank) == ("FAILED", 1)
     assert state.reason is not None
-    assert "ValueError: asked to fail at step 3" in state.reason.sentence
+    assert "rank 1: ValueError: asked to fail at step 30" in state.reason.sentence
     assert f"{example / 'train.py'}:" in state.reason.sentence
+    assert "step 20: loss" in "".join(line.text for line in Local().logs(ref, rank=0)), "its output is kept as well"
