@@ -16,7 +16,7 @@ from trainwright.facts.data import read_rows
 
 @dataclass(frozen=True)
 class Entry:
-    """One message. ``where`` says in which object, field or log it stands; ``role`` is cause, symptom, wrapper or info.
+    """One message. ``where`` is the object, field or log it stands in; ``role`` is cause, symptom, wrapper or info.
 
     ``sentence`` and ``next_step`` are filled by ``str.format`` with the groups of ``pattern``; ``defaults`` is the
     text of groups that can be missing.
@@ -44,7 +44,7 @@ class Entry:
 
 @cache
 def entries(system: str) -> tuple[Entry, ...]:
-    """Every entry of a system (``slurm``, ``kube-scheduler``, ``nccl`` …) in order of precedence; empty if unknown."""
+    """Every entry of a system (``slurm``, ``kube-scheduler``, ``nccl`` …), first match first; empty if unknown."""
     return tuple(
         Entry(
             id=id_,

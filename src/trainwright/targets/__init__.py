@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 #: name → module and class
 REGISTRY: dict[str, str] = {
     "local": "trainwright.targets.local.target:Local",
+    "slurm": "trainwright.targets.slurm.target:Slurm",
 }
 
 #: scheme of a JobRef → name of the target that answers for it
 SCHEMES: dict[str, str] = {
     "local": "local",
+    "slurm": "slurm",
 }
 
 

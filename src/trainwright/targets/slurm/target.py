@@ -1,0 +1,403 @@
+"""The Slurm target: renders one sbatch file a stage, submits them as a chain, and answers for the run afterwards.
+
+It keeps nothing in memory that matters: what was submitted is in ``job.json``, what happened in the run's folder,
+how it stands Slurm knows. The run's folder lies on storage that all nodes share; over ssh the client has a copy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trainwright.errors import AnswerNo, InputError, Problem, SystemUnreachable, TrainwrightError
+from trainwright.facts.versions import choose
+from trainwright.planner.plan import Plan
+from trainwright.runs import identity
+from trainwright.runs.events import read_events
+from trainwright.runs.folder import RunFolder, default_runs, write_atomically
+from trainwright.runs.state import JobRef, JobState, Reason
+from trainwright.spec.load import read_resolved
+from trainwright.spec.model import RunSpec
+from trainwright.spec.paths import is_remote
+from trainwright.spec.site import Site, SlurmSite
+from trainwright.targets.bundle import Bundle, BundleFile, carried
+from trainwright.targets.contract import LogLine
+from trainwright.targets.local.environment import resolve_secrets
+from trainwright.targets.local.record import take_lock, unwritable
+from trainwright.targets.logs import follow_logs, read_logs, sources
+from trainwright.targets.slurm import mirror
+from trainwright.targets.slurm.between import FIRST_ATTEMPT_VARIABLE, history_of, often
+from trainwright.targets.slurm.client import Client
+from trainwright.targets.slurm.record import (
+    MAIN,
+    JobRecord,
+    Submission,
+    current_jobs,
+    read_record,
+    write_record,
+)
+from trainwright.targets.slurm.render import STAGES, scripts
+from trainwright.targets.slurm.script import STEPS, steps_file
+from trainwright.targets.slurm.state import look, state_of
+from trainwright.targets.slurm.watch import Watch, watch_for
+
+_SCHEME = "slurm"
+_LOCK_SECONDS = 60.0  # a chain of three jobs at a slow controller
+_GRACE_SECONDS = 120.0
+_PULL_SECONDS = 2.0  # between two looks at a folder over ssh
+
+
+class Slurm:
+    """A Slurm cluster, from its login node or over ssh. ``watch`` replaces the shared view of its queue in tests."""
+
+    name = "slurm"
+
+    def __init__(self, watch: Watch | None = None):
+        self._given = watch
+
+    def render(self, plan: Plan, spec: RunSpec, site: Site, versions: Mapping[str, str]) -> Bundle:
+        """One sbatch file a stage, the resolved spec and the plan."""
+        slurm = site.slurm or SlurmSite()
+        version = choose("slurm", versions.get("slurm") or slurm.version)
+        _check_storage(spec, slurm.login)
+        run_id = identity.run_id(spec, plan.layout, {"slurm": version})
+        texts = scripts(run_id, plan, spec, site, version)
+        files = [BundleFile(f"{stage}.sbatch", text, order) for order, (stage, text) in enumerate(texts.items(), 1)]
+        where = {"cluster": slurm.cluster, "login": slurm.login, "partition": slurm.partition}
+        return Bundle(
+            run_id=run_id,
+            target=self.name,
+            versions={"slurm": version},
+            where={name: value for name, value in where.items() if value is not None},
+            files=(*files, BundleFile(STEPS, steps_file()), *carried(spec, plan)),
+            command=("python3", "-P", "-m", "trainwright", "train", "$TRAINWRIGHT_RUN_DIR"),
+        )
+
+    def submit(self, bundle: Path, *, fresh: bool = False, runs: Path | None = None) -> JobRef:
+        """Queue the chain of a bundle; see ``Target.submit``. Of two at once, the second finds the first's jobs."""
+        rendered = _read_bundle(bundle)
+        spec = read_resolved(bundle / "spec.yaml")
+        login = rendered.where.get("login")
+        if login is None:
+            resolve_secrets(spec, os.environ)  # the job gets this shell's variables
+        place = _runs_folder(bundle, rendered.run_id, spec, runs, login)
+        names = _names(place)
+        name = identity.fresh(rendered.run_id, names) if fresh else identity.newest(rendered.run_id, names)
+        run = RunFolder(place / (name or rendered.run_id))
+        with _locked(run):
+            record = read_record(run)
+            if record is not None:
+                state = self._state(run, record)
+                if not state.final or state.phase == "SUCCEEDED":
+                    return self.ref(run)
+            return self._start(run, spec, rendered if record is None else None, record)
+
+    def resume(self, ref: JobRef, bundle: Path | None = None) -> JobRef:
+        """Queue an unfinished run again; with a bundle also a finished one, by the edited spec in it."""
+        run = self.folder(ref)
+        edited = _read_bundle(bundle) if bundle is not None else None
+        spec = run.spec() if bundle is None else read_resolved(bundle / "spec.yaml")
+        with _locked(run):
+            record = read_record(run)
+            state = self._state(run, record) if record is not None else None
+            if state is not None and not state.final:
+                if edited is None:
+                    return ref
+                what = f"{run.run_id} is {state.phase}; a spec cannot be changed under it"
+                raise AnswerNo(what, f"trainwright cancel {run.run_id}, then resume it with the change")
+            if state is not None and state.phase == "SUCCEEDED" and edited is None:
+                return ref
+            return self._start(run, spec, edited or (_read_bundle(run.bundle) if record is None else None), record)
+
+    def ref(self, folder: RunFolder) -> JobRef:
+        """``slurm://<cluster>/<training job>``; a run outside the default folder names its folder as well."""
+        record = read_record(folder)
+        parts = (record.cluster, record.main) if record is not None else ("slurm", "unsubmitted")
+        usual = folder.root.parent == default_runs() and record is not None
+        return JobRef(_SCHEME, parts if usual else (*parts, str(folder.root.absolute())))
+
+    def folder(self, ref: JobRef) -> RunFolder:
+        """The run's folder; InputError when the reference names none."""
+        if ref.scheme == _SCHEME and len(ref.parts) == 3 and Path(ref.parts[2]).is_dir():
+            return RunFolder(Path(ref.parts[2]))
+        if ref.scheme == _SCHEME and len(ref.parts) == 2:
+            for name in _names(default_runs()):
+                run = RunFolder(default_runs() / name)
+                record = read_record(run)
+                if record is not None and any(ref.parts[1] in s.jobs.values() for s in record.submissions):
+                    return run
+        raise InputError([Problem(str(ref), what="names no run here", instead="`trainwright ls` lists the runs")])
+
+    def status(self, ref: JobRef) -> JobState:
+        """See ``state.state_of``. SystemUnreachable when Slurm does not answer for longer than a restart takes."""
+        return self.statuses([ref])[0]
+
+    def statuses(self, refs: Sequence[JobRef]) -> list[JobState]:
+        """The state of many runs with one query a cluster."""
+        found = [(run := self.folder(ref), read_record(run)) for ref in refs]
+        if len(found) > 1:
+            self._look_at_all(found)
+        return [self._state(run, record) if record is not None else _not_submitted(run) for run, record in found]
+
+    def _look_at_all(self, runs: Sequence[tuple[RunFolder, JobRecord | None]]) -> None:
+        """Ask once for the jobs of all runs, so that no run needs a query of its own."""
+        ids: dict[str | None, list[str]] = {}
+        for run, record in runs:
+            if record is not None:
+                ids.setdefault(record.login, []).extend(current_jobs(record, read_events(run.events)).values())
+        for login, wanted in ids.items():
+            self._watch(login).jobs(wanted)
+
+    def events(self, ref: JobRef) -> list[dict[str, Any]]:
+        """Events of all ranks and of the batch scripts in order of time."""
+        run = self.folder(ref)
+        self._pull(run, read_record(run))
+        return read_events(run.events)
+
+    def logs(self, ref: JobRef, *, rank: int | None = None, follow: bool = False) -> Iterator[LogLine]:
+        """Lines of the stages and ranks of every attempt; see ``Target.logs``. They outlive the jobs."""
+        run = self.folder(ref)
+        if follow:
+            return follow_logs(run, rank, done=lambda: self.status(ref).final)
+        self._pull(run, read_record(run))
+        known = {source.rank for source in sources(run) if source.rank is not None}
+        if rank is not None and rank not in known:
+            have = f"there are ranks {', '.join(map(str, sorted(known)))}" if known else "training has not begun"
+            problem = Problem(run.run_id, field="--rank", what=f"there is no log of rank {rank}", instead=have)
+            raise InputError([problem])
+        return read_logs(run, rank)
+
+    def cancel(self, ref: JobRef, *, grace_seconds: float | None = None) -> JobState:
+        """Take what waits out of the queue, let what runs save and stop, and end it after the grace."""
+        run = self.folder(ref)
+        record = read_record(run)
+        if record is None:
+            return _not_submitted(run)
+        state = self._state(run, record, fresh=True)
+        if state.final:
+            return state
+        grace = _GRACE_SECONDS if grace_seconds is None else grace_seconds
+        with _writing(run):
+            write_atomically(run.cancel_request, "{}\n")
+        if record.login:
+            mirror.push(self._client(record).transport, record.folder, {"cancel.json": "{}\n"})
+        client, watch = self._client(record), self._watch(record.login)
+        ids = [*current_jobs(record, read_events(run.events)).values()]
+        watch.forget(ids)
+        jobs = [job for job in watch.jobs(ids).values() if job is not None and not job.final]
+        waiting = [job.id for job in jobs if job.state == "PENDING"]
+        running = [job.id for job in jobs if job.state != "PENDING"]
+        if waiting:
+            client.cancel(waiting)
+        if running and grace > 0:
+            client.signal(running, "TERM")
+            self._wait(watch, running, grace)
+        left = [job.id for job in client.jobs(ids).values() if not job.final]
+        if left:
+            client.cancel(left)
+            self._wait(watch, left, 60.0)
+        return self._state(run, record, fresh=True)
+
+    def _wait(self, watch: Watch, ids: Sequence[str], seconds: float) -> None:
+        """Until every job has ended or the time is up."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and any(job is not None and not job.final for job in watch.jobs(ids).values()):
+            time.sleep(0.5)
+
+    def _start(self, run: RunFolder, spec: RunSpec, bundle: Bundle | None, before: JobRecord | None) -> JobRef:
+        """Write the bundle if one is given, and queue what is left of the chain. Called under the run's lock."""
+        rendered = bundle or _read_bundle(run.bundle)
+        login = rendered.where.get("login")
+        client = Client(self._watch(login).client.transport)
+        folder = f"{spec.storage}/{run.run_id}" if login else str(run.root.absolute())
+        record = before or JobRecord(rendered.where.get("cluster") or client.cluster(), login, folder, os.getcwd())
+        stages = [Path(f.path).stem for f in sorted(rendered.files, key=lambda f: f.apply_order) if f.apply_order]
+        self._install(run, client, record, bundle)
+        events = read_events(run.events)
+        adopted = self._adopt(client, run, stages, known={i for s in record.submissions for i in s.jobs.values()})
+        exclude = tuple(often(end for stage in (*STAGES, "report") for end in history_of(events, stage)))
+        submission = Submission(time.time(), adopted, _last_attempt(run, events) + 1, exclude)
+        if not adopted:
+            done = {} if bundle is not None else self._completed(run, record, before)
+            jobs = self._chain(client, run, record, submission, [s for s in stages if s not in done])
+            submission = replace(submission, jobs={**done, **jobs})
+        with _writing(run):
+            write_record(run, record.with_submission(submission))
+        return self.ref(run)
+
+    def _install(self, run: RunFolder, client: Client, record: JobRecord, bundle: Bundle | None) -> None:
+        """Put a bundle into the run's folder, here and where the nodes see it."""
+        with _writing(run):
+            run.cancel_request.unlink(missing_ok=True)
+            run.events.mkdir(exist_ok=True)
+            run.logs.mkdir(exist_ok=True)  # without it a job ends at once, and leaves no word why
+            if bundle is not None:
+                texts = {file.path: file.text for file in bundle.files}
+                replace(bundle, run_id=run.run_id).write(run.bundle)
+                for path in (run.plan_file, run.spec_file):
+                    write_atomically(path, texts[path.name])
+        if record.login:
+            mirror.remove(client.transport, record.folder, run.cancel_request.name)
+            files = {f"bundle/{file.path}": file.text for file in _read_bundle(run.bundle).files}
+            files |= {path.name: path.read_text() for path in (run.plan_file, run.spec_file)}
+            mirror.push(client.transport, record.folder, files)
+
+    def _adopt(self, client: Client, run: RunFolder, stages: Sequence[str], known: set[str]) -> dict[str, str]:
+        """Jobs of this run that are queued although no record names them: whoever submitted them was killed."""
+        names = {f"{run.run_id}.{stage}": stage for stage in stages}
+        found = {names[job.name]: job.id for job in client.named(names) if job.name in names and job.id not in known}
+        if found and set(found) != set(stages):
+            client.cancel(found.values())
+            return {}
+        return {stage: found[stage] for stage in stages if stage in found}
+
+    def _completed(self, run: RunFolder, record: JobRecord, before: JobRecord | None) -> dict[str, str]:
+        """Stages that need not run again, and their jobs. Data is always checked again, unless training is done."""
+        if before is None:
+            return {}
+        events = read_events(run.events)
+        jobs = current_jobs(record, events)
+        known = self._watch(record.login).jobs(jobs.values())
+        training = known.get(jobs[MAIN])
+        trained = training is not None and training.state == "COMPLETED"
+        later = any(e.get("kind") == "started" and e.get("stage") in ("finish", "report") for e in events)
+        return {stage: id_ for stage, id_ in jobs.items() if stage != "finish"} if trained or later else {}
+
+    def _chain(
+        self, client: Client, run: RunFolder, record: JobRecord, submission: Submission, stages: Sequence[str]
+    ) -> dict[str, str]:
+        """Queue stages, each after the one before. When one is refused, nothing stays queued."""
+        environment = {FIRST_ATTEMPT_VARIABLE: str(submission.attempt)}
+        if record.login is None:
+            environment["TRAINWRIGHT_PYTHON"] = sys.executable
+        jobs: dict[str, str] = {}
+        before: str | None = None
+        for stage in stages:
+            name = f"{run.run_id}.{stage}"
+            # singleton: never two trainings in one folder, whatever else goes wrong
+            dependency = ",".join(
+                [*([f"afterok:{before}"] if before else []), *(["singleton"] if stage == MAIN else [])]
+            )
+            try:
+                before = client.submit(
+                    f"{record.folder}/bundle/{stage}.sbatch", folder=record.folder, name=name,
+                    dependency=dependency or None, exclude=submission.exclude, environment=environment,
+                    cwd=record.cwd,
+                )  # fmt: skip
+            except TrainwrightError as error:
+                before = self._answer_lost(client, name, error)
+                if before is None:
+                    with contextlib.suppress(SystemUnreachable):
+                        client.cancel(jobs.values())
+                    raise
+            jobs[stage] = before
+        return jobs
+
+    def _answer_lost(self, client: Client, name: str, error: TrainwrightError) -> str | None:
+        """The job's id when sbatch was heard although its answer was not; None when nothing was queued."""
+        if not isinstance(error, SystemUnreachable):
+            return None
+        try:
+            found = client.named([name])
+        except SystemUnreachable:
+            return None
+        return max((job.id for job in found), key=int, default=None)
+
+    def _state(self, run: RunFolder, record: JobRecord, fresh: bool = False) -> JobState:
+        self._pull(run, record)
+        events = read_events(run.events)
+        ids = current_jobs(record, events)
+        watch = self._watch(record.login)
+        if fresh:
+            watch.forget(ids.values())
+        known = watch.jobs(ids.values())
+        return state_of(look(run, {stage: known[id_] for stage, id_ in ids.items()}, events, record.latest.at))
+
+    def _pull(self, run: RunFolder, record: JobRecord | None) -> None:
+        if record is not None and record.login and self._watch(record.login).due(str(run.root), _PULL_SECONDS):
+            mirror.pull(self._client(record).transport, record.folder, run.root)
+
+    def _watch(self, login: str | None) -> Watch:
+        return self._given or watch_for(login)
+
+    def _client(self, record: JobRecord) -> Client:
+        return self._watch(record.login).client
+
+
+def _not_submitted(run: RunFolder) -> JobState:
+    text = "The run was rendered, not submitted."
+    return JobState("PENDING", Reason("slurm-not-submitted", "dependency", text, f"trainwright submit {run.bundle}"))
+
+
+def _read_bundle(folder: Path) -> Bundle:
+    """Read and check a bundle; InputError for a damaged one and for another target's."""
+    bundle = Bundle.read(folder)
+    if bundle.target != Slurm.name:
+        what = f"is a bundle for target {bundle.target}"
+        raise InputError([Problem(str(folder), what=what, instead="render it for slurm")])
+    return bundle
+
+
+def _check_storage(spec: RunSpec, login: str | None) -> None:
+    what = ""
+    if spec.storage is not None and (is_remote(spec.storage) or not os.path.isabs(spec.storage)):
+        what = f"is {spec.storage}, but Slurm's nodes meet in a folder"
+    elif spec.storage is None and login is not None:
+        what = f"is missing: runs cannot be kept on this machine when {login} submits them"
+    if what:
+        instead = "name a folder that all nodes and the login node see"
+        raise InputError([Problem("", field="storage", what=what, instead=instead)])
+
+
+def _runs_folder(bundle: Path, run_id: str, spec: RunSpec, runs: Path | None, login: str | None) -> Path:
+    """Where the client's folder of a run is: around the bundle, as asked, in the storage, or the default."""
+    inside = bundle.absolute()
+    if runs is None and inside.name == "bundle" and inside.parent.name == run_id:
+        return inside.parent.parent
+    if runs is not None:
+        return runs.absolute()
+    return default_runs() if login or spec.storage is None else Path(spec.storage)
+
+
+def _names(place: Path) -> set[str]:
+    return {path.name for path in place.iterdir() if path.is_dir()} if place.is_dir() else set()
+
+
+def _last_attempt(run: RunFolder, events: Sequence[Mapping[str, Any]]) -> int:
+    """The highest attempt that left a trace; 0 for none."""
+    names = (path.name for path in run.logs.iterdir()) if run.logs.is_dir() else ()
+    logged = (int(name) for name in names if name.isascii() and name.isdigit())
+    return max([0, *logged, *(int(e["attempt"]) for e in events if type(e.get("attempt")) is int)])
+
+
+@contextlib.contextmanager
+def _locked(run: RunFolder) -> Iterator[None]:
+    """Hold the run against another submit; bounded."""
+    try:
+        run.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(run.root.parent, error) from error
+    end = time.monotonic() + _LOCK_SECONDS
+    while (lock := take_lock(run)) is None:
+        if time.monotonic() > end:
+            raise AnswerNo(f"{run.run_id} is being submitted by another process", "try again")
+        time.sleep(0.1)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def _writing(run: RunFolder) -> Iterator[None]:
+    """Turn a disk that is full or read-only into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(run.root, error) from error
