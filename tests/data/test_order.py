@@ -22,11 +22,11 @@ def test_permute_of_part_of_the_positions_agrees_with_the_whole() -> None:
 
 def test_permutations_of_four_are_all_about_equally_likely() -> None:
     seen: dict[tuple[int, ...], int] = {}
-    for key in range(2400):
+    for key in range(960):
         found = tuple(permute(np.arange(4), 4, key).tolist())
         seen[found] = seen.get(found, 0) + 1
     assert len(seen) == 24
-    assert all(60 < times < 140 for times in seen.values())  # 100 expected, standard deviation 10; keys are fixed
+    assert all(16 < times < 68 for times in seen.values())  # 40 expected, standard deviation 6; keys are fixed
 
 
 def test_a_long_permutation_moves_neighbours_apart() -> None:
@@ -50,8 +50,8 @@ def test_every_epoch_shows_each_sequence_once_in_an_order_of_its_own() -> None:
     assert first.tolist() != second.tolist()
 
 
-@given(st.lists(st.integers(0, 5000), min_size=3, max_size=3).map(sorted))
-@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 2500), min_size=3, max_size=3).map(sorted))
+@settings(max_examples=12, deadline=None)
 def test_any_slicing_gives_the_same_order(cuts: list[int]) -> None:
     a, b, c = cuts
     order, again = GlobalOrder([700, 40], seed=5, weights=[1, 2.5]), GlobalOrder([700, 40], seed=5, weights=[1, 2.5])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -133,6 +134,15 @@ class TestJsonl:
         path.write_bytes(gzip.compress(b'{"text": "a"}\n{"text": "b"}\n'))
         ranges = jsonl.spans(path, path.stat().st_size)
         assert [row.content for row in read(jsonl, path, ranges)] == [Text("a"), Text("b")]
+
+    def test_a_huge_file_has_a_bounded_number_of_parts(self, write_jsonl: Callable[..., Path]) -> None:
+        path = write_jsonl([{"text": "a"}])
+        ranges = jsonl.spans(path, 10**13)
+        assert len(ranges) <= 4096
+        assert ranges[0][0] == 0
+        assert ranges[-1][1] == 10**13
+        assert all(left[1] == right[0] for left, right in itertools.pairwise(ranges))
+        assert len(text.spans(path, 10**13)) <= 4096
 
     def test_a_json_list_is_refused_with_the_way_out(self, tmp_path: Path) -> None:
         path = tmp_path / "a.json"

@@ -56,8 +56,8 @@ def permute(positions: Int64Array, count: int, key: int) -> Int64Array:
     if count <= 1:
         return positions.copy()
     here = positions.copy()
-    for number in range(_ROUNDS):
-        offset = random_key(key, number) % count
+    offsets = random_bits(key, np.arange(_ROUNDS, dtype=np.int64)) % np.uint64(count)
+    for number, offset in enumerate(offsets.tolist()):
         partner = (offset + count - here) % count
         swap = (random_bits(key, number, np.maximum(here, partner)) & np.uint64(1)).astype(bool)
         here = np.where(swap, partner, here)

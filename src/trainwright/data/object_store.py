@@ -75,7 +75,7 @@ def _copy(url: str, store: Any, wanted: list[_Object], folder: Path, progress: P
     try:
         with _errors(url):
             for one in _fetch(store, missing, folder, teller):
-                kept[one.name] = _stamp(folder / one.name, one)
+                kept[one.name] = _stamp(folder / one.name, one) or []
     finally:  # what has arrived before an error need not be fetched again
         if kept != record:
             write_atomically(folder / _RECORD, json.dumps(kept))

@@ -106,7 +106,7 @@ class _Pool:
     def __init__(self, settings: EncoderSettings, tasks: list[Task], workers: int, wanted: Callable[[Task], bool]):
         self._settings, self._wanted = settings, wanted
         self._tasks = tasks
-        self._results: list[queue.Queue[Result | _Failed]] = [queue.Queue(_WAITING_BATCHES) for _ in tasks]
+        self._results: dict[int, queue.Queue[Result | _Failed]] = {}  # of the tasks in work: there may be millions
         self._next = iter(range(len(tasks)))
         self._lock = threading.Lock()
         self._room = threading.Semaphore(_AHEAD * workers)
@@ -121,13 +121,16 @@ class _Pool:
     def results(self) -> Iterator[tuple[Task, Result]]:
         """Everything in order of the tasks."""
         for number, task in enumerate(self._tasks):
+            waiting = self._queue(number)
             while True:
-                result = self._results[number].get()
+                result = waiting.get()
                 if isinstance(result, _Failed):
                     raise result.error
                 yield task, result
                 if isinstance(result, TaskEnd):
                     break
+            with self._lock:
+                del self._results[number]
             self._room.release()
 
     def close(self) -> None:
@@ -172,10 +175,14 @@ class _Pool:
             if not isinstance(result, EncodedBatch):
                 return
 
+    def _queue(self, number: int) -> queue.Queue[Result | _Failed]:
+        with self._lock:
+            return self._results.setdefault(number, queue.Queue(_WAITING_BATCHES))
+
     def _put(self, number: int, result: Result | _Failed) -> None:
         while not self._stop.is_set():
             try:
-                self._results[number].put(result, timeout=_WAKE_SECONDS)
+                self._queue(number).put(result, timeout=_WAKE_SECONDS)
                 return
             except queue.Full:
                 continue

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainwright.data.readers import ReadSettings, Span
 
 _SPAN_BYTES = 1 << 20
+_MOST_SPANS = 4096  # of one file: the tasks of a terabyte must fit in memory
 
 
 def spans(path: Path, size: int) -> list[tuple[int, int]]:
@@ -25,7 +26,8 @@ def spans(path: Path, size: int) -> list[tuple[int, int]]:
         raise ValueError("holds one JSON list, not a row a line; `jq -c '.[]'` writes it as JSON lines")
     if path.suffix == ".gz":
         return [(0, size)]
-    return [(start, min(start + _SPAN_BYTES, size)) for start in range(0, size, _SPAN_BYTES)]
+    step = max(_SPAN_BYTES, -(-size // _MOST_SPANS))
+    return [(start, min(start + step, size)) for start in range(0, size, step)]
 
 
 def rows(span: Span, settings: ReadSettings) -> Generator[Row, None, int]:

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from trainwright.data.readers import ReadSettings, Span
 
 _SPAN_BYTES = 1 << 20
+_MOST_SPANS = 4096  # of one file: the tasks of a terabyte must fit in memory
 
 
 def spans(path: Path, size: int) -> list[tuple[int, int]]:
     """Ranges of bytes; where exactly a range begins is settled when it is read."""
-    return [(start, min(start + _SPAN_BYTES, size)) for start in range(0, size, _SPAN_BYTES)] or [(0, 0)]
+    step = max(_SPAN_BYTES, -(-size // _MOST_SPANS))
+    return [(start, min(start + step, size)) for start in range(0, size, step)] or [(0, 0)]
 
 
 def rows(span: Span, settings: ReadSettings) -> Generator[Row, None, int]:
