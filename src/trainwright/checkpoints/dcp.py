@@ -70,11 +70,7 @@ class Ranks:
 
     def together(self, what: str, function: Callable[[], T]) -> list[T]:
         """Run on every rank; the results of all, in order of rank. CheckpointFailed on all when it fails on any."""
-        answer: tuple[T | None, Exception | None]
-        try:
-            answer = (function(), None)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks must hear of it
-            answer = (None, error)
+        answer = self._attempt(function)
         if self._group is None:
             answers = [answer]
         else:
@@ -88,7 +84,22 @@ class Ranks:
 
     def from_first(self, what: str, function: Callable[[], T]) -> T:
         """Run on rank 0; its result on every rank. CheckpointFailed on all when it fails."""
-        return self.together(what, lambda: function() if self.rank == 0 else None)[0]  # type: ignore[return-value]
+        value, error = self._attempt(function) if self.rank == 0 else (None, None)
+        if self._group is not None:
+            box = [(value, _portable(error))]
+            self._collective(what, lambda: dist.broadcast_object_list(box, src=0, group=self._group))
+            value, portable = box[0]
+            error = error or portable
+        if error:
+            raise agreed(what, {0: error}, self.size) from error
+        return value  # type: ignore[return-value]  # rank 0 had no error
+
+    @staticmethod
+    def _attempt(function: Callable[[], T]) -> tuple[T | None, Exception | None]:
+        try:
+            return function(), None
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks must hear of it
+            return None, error
 
     def _collective(self, what: str, call: Callable[[], Any]) -> None:
         try:
