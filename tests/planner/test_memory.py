@@ -72,8 +72,8 @@ def test_fsdp_shards_weights_at_every_stage_and_gathers_a_copy() -> None:
     params = 1e9
     assert memory.static(Layout(dp_shard=4, zero=1), params, 0.0) == (1e9, 4e9, 0.0, 2e9)
     assert memory.static(Layout(dp_shard=4, zero=2), params, 0.0) == (1e9, 1e9, 0.0, 2e9)
-    assert memory.communication(Layout(dp_shard=4, zero=2), params, 0.0) == 2e9
-    assert memory.communication(Layout(dp_shard=4, zero=3), params, 1e8) == 10 * 1e8
+    assert memory.communication(Layout(dp_shard=4, zero=2), params, (0.0, 0.0)) == 2e9
+    assert memory.communication(Layout(dp_shard=4, zero=3), params, (0.0, 1e8)) == 10 * 1e8
 
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZER_BYTES))

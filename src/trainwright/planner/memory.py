@@ -112,8 +112,10 @@ class Memory:
         self._element = ELEMENT_BYTES[workload.precision]
         self._layer_cache: dict[tuple[int, int, int, bool, str], float] = {}
 
-    def stage_params(self, cut: Cut, layers: float, first: bool, last: bool) -> tuple[float, float, float]:
-        """(dense, experts, largest unit) parameters of one rank of a stage before any sharding."""
+    def stage_params(
+        self, cut: Cut, layers: float, first: bool, last: bool
+    ) -> tuple[float, float, tuple[float, float]]:
+        """(dense, experts, (root unit, block unit)) parameters of one rank of a stage before any sharding."""
         d = self._w.dims
         tp = cut.tp
         block = (d.attention_params + d.mlp_params) / tp + d.norm_params
@@ -126,14 +128,14 @@ class Memory:
             root += d.head_params / tp + d.final_params
             if d.tied and d.has_head and not first:
                 root += d.vocab * d.hidden / tp  # the tied table lives on both ends of the pipe
-        return layers * block + root, layers * share * expert_block, max(root, block + expert_block)
+        return layers * block + root, layers * share * expert_block, (root, block + expert_block)
 
     def rank(self, cut: Cut, stage: int, layers: float, chunks: int = 1, *, with_reserve: bool = True) -> RankBytes:
         """Peak bytes of a rank of pipeline stage ``stage`` that holds ``layers`` layers in ``chunks`` chunks."""
         stack = self._stack
-        dense, experts, unit = self.stage_params(cut, layers, stage == 0, stage == cut.pp - 1)
+        dense, experts, units = self.stage_params(cut, layers, stage == 0, stage == cut.pp - 1)
         weights, gradients, master, optimizer = self.static(cut, dense, experts)
-        communication = self.communication(cut, dense + experts, unit)
+        communication = self.communication(cut, dense + experts, units)
         activations, logits = self.dynamic(cut, stage, layers, chunks)
         reserve = 0.0
         if with_reserve:
@@ -178,10 +180,10 @@ class Memory:
                 logits = min(logits, chunked)
         return activations, logits
 
-    def total(self, cut: Cut, params: tuple[float, float, float], dynamic: float) -> float:
+    def total(self, cut: Cut, params: tuple[float, float, tuple[float, float]], dynamic: float) -> float:
         """Peak bytes from what ``stage_params`` and ``dynamic`` gave: the search's shortcut to ``rank().total``."""
-        dense, experts, unit = params
-        communication = self.communication(cut, dense + experts, unit)
+        dense, experts, units = params
+        communication = self.communication(cut, dense + experts, units)
         moving = dynamic + communication
         return (
             sum(self.static(cut, dense, experts))
@@ -252,14 +254,17 @@ class Memory:
             total += w.state.weights * stepped
         return 1.5 * total
 
-    def communication(self, cut: Cut, held: float, unit: float) -> float:
+    def communication(self, cut: Cut, held: float, units: tuple[float, float]) -> float:
         """Gathered parameters and gradients being reduced, beyond the sharded state."""
         w, state = self._w, self._w.state
+        unit = max(units)
         train = w.method == "full"
         gathered = state.gathered if train or w.method == "lora" else 4.127 / 8
         if cut.zero >= 3:
-            # The unit in use and the prefetched one, and one unit's unsharded gradients.
-            return 2 * unit * gathered + (unit * (state.gathered + state.reduced) if train else 0.0)
+            # The root (never resharded within a pass), the block in use and the prefetched one, and one unit's
+            # unsharded gradients on their way.
+            root, block = units
+            return (root + 2 * block) * gathered + (unit * (state.gathered + state.reduced) if train else 0.0)
         if state.fsdp and cut.zero:
             # Everything stays gathered for both passes; stage 2 reduces one unit's gradients at a time.
             return held * gathered + (unit * state.reduced if train and cut.zero == 2 else 0.0)

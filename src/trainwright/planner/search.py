@@ -280,7 +280,9 @@ def _family(cut: Cut) -> tuple[Any, ...]:
     return cut.pp, cut.cp, cut.tp, cut.ep, cut.zero, cut.recompute
 
 
-def _held(model: StepModel, cut: Cut, stages: tuple[int, ...]) -> list[tuple[tuple[float, float, float], float]]:
+def _held(
+    model: StepModel, cut: Cut, stages: tuple[int, ...]
+) -> list[tuple[tuple[float, float, tuple[float, float]], float]]:
     """(parameters, activation and logit bytes) of the stages that can be fullest: first, second and last."""
     found = []
     for stage in sorted({0, min(1, cut.pp - 1), cut.pp - 1}):
