@@ -179,10 +179,13 @@ def left_out(cases: Sequence[Case], by: str) -> list[Row]:
     known = [c for c in cases if c.seconds and not c.refused]
     rows = []
     for name in sorted({key(c) for c in known}):
-        seen = [c for c in known if key(c) != name]
+        out = [c for c in known if key(c) == name]
+        # Constants that the held-out rows depend on, fitted on every other row that depends on one of them too.
+        free = [f for f in planner_fit.ALL if planner_fit.sees(f, out)]
+        seen = [c for c in known if key(c) != name and any(planner_fit.sees(f, [c]) for f in free)]
         free = [f for f in planner_fit.ALL if planner_fit.sees(f, seen)]
         values = planner_fit.fit(planner_fit.thinned(seen), free, planner_fit.neutral(), sweeps=8)
-        held = [predict(c, values) for c in known if key(c) == name]
+        held = [predict(c, values) for c in out]
         rows += held
         errors = summary([(r.seconds, r.case.seconds) for r in held if r.seconds and r.case.seconds])
         print(f"  without {name}: {len(held)} rows, {_line(errors)}", file=sys.stderr, flush=True)

@@ -87,7 +87,7 @@ def _rows(table: str, case: Case) -> tuple[str, ...]:
     return (family,) if table == "chip" else (f"{family}/{case.machine.fabric}",)
 
 
-def thinned(cases: list[Case], most: int = 150) -> list[Case]:
+def thinned(cases: list[Case], most: int = 80) -> list[Case]:
     """Every n-th case of each file, so that a fit takes seconds."""
     by_file: dict[str, list[Case]] = defaultdict(list)
     for case in cases:

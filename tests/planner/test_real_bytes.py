@@ -22,7 +22,8 @@ from trainwright.planner.workload import Workload
 
 TINY = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "intermediate_size": 160, "vocab_size": 512, "max_position_embeddings": 128, "tie_word_embeddings": False,
+    "num_key_value_heads": 2, "intermediate_size": 160,
+    "vocab_size": 512, "max_position_embeddings": 128, "tie_word_embeddings": False,
     "hidden_act": "silu", "rms_norm_eps": 1e-5,
 }  # fmt: skip
 
