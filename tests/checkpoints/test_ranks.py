@@ -95,7 +95,7 @@ def test_ranks_do_not_wait_for_ever_for_a_silent_one(pool: Pool, tmp_path: Path)
     assert step_folders(tmp_path / "c") == []
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.parametrize("rank", [0, 1])
 def test_ranks_notice_one_that_dies(tmp_path: Path, rank: int) -> None:
     with Pool(2) as mortals:
         results = mortals.run(2, cases.save_with_a_dying_rank, tmp_path, rank)

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any, Self
 
 
+#: Imported once by the server that the ranks are forked from: each rank alone would spend seconds on them.
+_PRELOAD = ["torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict", "torch._dynamo"]
+
+
 class RankDied(Exception):
     """A worker's process ended while it ran a function."""
 
@@ -20,7 +24,8 @@ class Pool:
     """``run`` calls a function on the first ``world`` ranks, under an initialised process group of that size."""
 
     def __init__(self, size: int):
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_PRELOAD)
         self._folder = tempfile.TemporaryDirectory()
         self._count = 0
         self._pipes: list[Connection] = []
