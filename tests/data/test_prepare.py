@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from trainwright.data.sequences import Sequences
 from trainwright.data.tokenizer import Tokenizer
 from trainwright.errors import AnswerNo, InputError, SystemUnreachable, TrainwrightError
 from trainwright.spec.model import RunSpec
+from trainwright.spec.write import to_yaml
 
 SpecMaker = Callable[..., RunSpec]
 Writer = Callable[..., Path]
@@ -517,3 +520,35 @@ def test_memory_maps_are_little_endian_whatever_the_machine(
     raw = np.fromfile(data.folder / "train-000-00000.tokens", "<u2")
     assert raw[: len(data.train[0].input_ids)].tolist() == data.train[0].input_ids.tolist()
     assert Manifest.read(data.folder).token_type == "uint16"
+
+
+SLOW_PARENT = """
+import sys, time
+from pathlib import Path
+from trainwright.data import pool, prepare, tasks
+from trainwright.spec.load import read_resolved
+prepare._ALONE_BYTES, tasks._TASK_BYTES = 0, 10
+start = pool._start
+def telling():
+    process = start()
+    print(process.pid, flush=True)
+    return process
+pool._start = telling
+block = lambda what, done, total: what == "hash (kB)" or time.sleep(60)  # once the workers are there
+prepare.prepare(read_resolved(sys.argv[1]), Path(sys.argv[2]), block)
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(make_spec: SpecMaker, write_jsonl: Writer, tmp_path: Path) -> None:
+    spec = make_spec(*(write_jsonl(numbered(5), f"{name}.jsonl") for name in "abcd"), workers=2)
+    (tmp_path / "spec.yaml").write_text(to_yaml(spec.to_dict()))
+    command = [sys.executable, "-c", SLOW_PARENT, str(tmp_path / "spec.yaml"), str(tmp_path / "cache")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        workers = [int(parent.stdout.readline()) for _ in range(2)]
+        assert all(Path(f"/proc/{pid}").exists() for pid in workers)
+        parent.kill()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)

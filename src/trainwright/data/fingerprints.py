@@ -10,8 +10,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from trainwright.data.manifest import file_sha256
@@ -38,22 +39,18 @@ def hash_source(
     record = memory / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
     known = read_json(record) or {}
     started = time.time_ns()
+    stamps = {file.name: _stamp(file, found) for file in found.files}
+    unknown = [file for file in found.files if known.get(file.name, [None])[:-1] != list(stamps[file.name])]
 
-    def one(file: SourceFile) -> tuple[Stamp, str]:
-        try:
-            before = stamp(file.path)
-            remembered = known.get(file.name)
-            if remembered and tuple(remembered[:4]) == before:
-                return before, str(remembered[4])
-            digest = file_sha256(file.path)
-        except OSError as error:
-            what = f"cannot be read: {error.strerror}"
-            raise InputError([Problem(str(file.path), field=found.where, what=what)]) from None
+    def digest(file: SourceFile) -> str:
+        with _readable(file, found):
+            value = file_sha256(file.path)
         on_bytes(file.size)
-        return before, digest
+        return value
 
     with ThreadPoolExecutor(max(workers, 1)) as pool:
-        hashes = dict(zip((file.name for file in found.files), pool.map(one, found.files), strict=True))
+        digests = dict(zip((file.name for file in unknown), pool.map(digest, unknown), strict=True))
+    hashes = {name: (status, digests.get(name) or known[name][-1]) for name, status in stamps.items()}
     settled = {
         name: [*status, digest]
         for name, (status, digest) in hashes.items()
@@ -62,6 +59,20 @@ def hash_source(
     if settled != known:
         write_atomically(record, json.dumps(settled))
     return hashes
+
+
+def _stamp(file: SourceFile, found: FoundSource) -> Stamp:
+    with _readable(file, found):
+        return stamp(file.path)
+
+
+@contextmanager
+def _readable(file: SourceFile, found: FoundSource) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = Problem(str(file.path), field=found.where, what=f"cannot be read: {error.strerror}")
+        raise InputError([problem]) from None
 
 
 def combined(hashes: dict[str, tuple[Stamp, str]]) -> str:

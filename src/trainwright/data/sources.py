@@ -81,17 +81,21 @@ def walk(folder: Path) -> Iterator[tuple[str, int]]:
     """Names (relative, sorted) and sizes of all files below a folder; hidden ones are left out, links followed."""
     found: list[tuple[str, int]] = []
     seen: set[tuple[int, int]] = set()
-    for here, folders, names in os.walk(folder, followlinks=True):
+    open_folders = [(str(folder), "")]
+    while open_folders:
+        here, name = open_folders.pop()
         status = os.stat(here)
         if (status.st_dev, status.st_ino) in seen:  # a link that leads back up
-            folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            path = os.path.join(here, name)
-            if not name.startswith(".") and os.path.isfile(path):
-                found.append((os.path.relpath(path, folder), os.stat(path).st_size))
+        with os.scandir(here) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir():
+                    open_folders.append((entry.path, f"{name}{entry.name}/"))
+                elif entry.is_file():  # not so for a link that leads nowhere
+                    found.append((name + entry.name, entry.stat().st_size))
     yield from sorted(found)
 
 
