@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from training.tiny import VOCABULARY, llama_config
 from trainwright.data.objectives import CausalObjective
 from trainwright.data.order import GlobalOrder
 from trainwright.data.sequences import Sequence
@@ -30,7 +31,6 @@ from trainwright.training.parallel import data as data_parallel
 from trainwright.training.precision import LossScale, choose_precision
 from trainwright.training.signals import StopRequest
 from trainwright.training.step import Stepper
-from training.tiny import VOCABULARY, llama_config
 
 LENGTH = 18
 
@@ -132,8 +132,8 @@ def steps(case: Case) -> list[dict[str, Any]]:
     )
     end = Horizon(-(-case.samples // case.batch), case.samples, case.batch, LENGTH)
     batches = Batches(
-        sequences(case), GlobalOrder(case.samples, 3), CausalObjective(0), Slicing(data, layout.micro_batch_size), end,
-        device_mover(device.torch, True),
+        sequences(case), GlobalOrder(case.samples, 3), CausalObjective(0),
+        Slicing(data, layout.micro_batch_size), end, device_mover(device.torch, True),
     )  # fmt: skip
     agreement = Agreement(data.counts)
     results = []
@@ -151,8 +151,8 @@ def steps(case: Case) -> list[dict[str, Any]]:
         after = {name: whole(p) for name, p in model.named_parameters() if p.requires_grad}
         results.append(
             {
-                "loss": float(loss) / agreed.valid_tokens, "own": own, "norm": float(update.norm), "tokens": agreed.tokens,
-                "gradients": kept, "parameters": after,
+                "loss": float(loss) / agreed.valid_tokens, "own": own, "norm": float(update.norm),
+                "tokens": agreed.tokens, "gradients": kept, "parameters": after,
             }
         )  # fmt: skip
     batches.close()

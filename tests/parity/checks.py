@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from parity.cases import Case, reference
 from parity.pool import Pool
+from training.tiny import make_run
+from trainwright.models.layout import Layout
+from trainwright.planner.plan import Plan
+from trainwright.spec.model import Schedule
+from trainwright.training.schedules import phases, ratio
 
 LIMIT = 1e-12
 
@@ -50,3 +56,44 @@ def dropout_differs_over_data_ranks(pool: Pool, mutant: str | None = None) -> No
     assert [[s["own"] for s in r] for r in first] == [[s["own"] for s in r] for r in again], (
         "dropout is not repeatable"
     )
+
+
+def resume_is_exact(
+    pool: Pool,
+    root: Path,
+    model: Path,
+    text: Path,
+    layout: dict[str, int],
+    mutant: str | None = None,
+    *,
+    then: dict[str, int] | None = None,
+    limit: float = 0.0,
+    **fields: object,
+) -> None:
+    """Losses, norms and rates of a run stopped in the middle and resumed equal those of one that was not stopped."""
+    whole = make_run(root / "whole" / "tiny-00000001", model, text, layout=layout, **fields)
+    parted = make_run(root / "parted" / "tiny-00000001", model, text, layout=layout, **fields)
+    wanted = pool.run("parity.cases:train_run", str(whole.root), 1)[0]
+    got = pool.run("parity.cases:train_run", str(parted.root), 1, 2, mutant=mutant)[0]
+    steps_before = [line["step"] for line in got if line["kind"] == "step"]
+    assert 2 <= steps_before[-1] < 6, "the run was not stopped in its middle"
+    if then is not None:
+        cut = Layout.from_dict({"micro_batch_size": 2, **then})
+        parted.plan_file.write_text(Plan(spec_sha256=parted.spec().sha256, layout=cut, machine="test").to_json())
+    got += pool.run("parity.cases:train_run", str(parted.root), 2, mutant=mutant)[0]
+    assert len(got) == len(wanted)
+    for one, other in zip(got, wanted, strict=True):
+        for name in ("kind", "step", "samples", "tokens", "lr", "skipped", "eval_tokens"):
+            assert one.get(name) == other.get(name), f"step {other['step']}: {name}"
+        for name in ("loss", "grad_norm", "eval_loss"):
+            if name in other:
+                assert abs(one[name] - other[name]) <= limit * abs(other[name]), f"step {other['step']}: {name}"
+
+
+def rates_follow_the_schedule(pool: Pool, root: Path, model: Path, text: Path, mutant: str | None = None) -> None:
+    """The rate of each step is the schedule's, whatever the number of ranks."""
+    run = make_run(root / "tiny-00000002", model, text, layout={"dp_replicate": 2}, schedule={"warmup": "2 steps"})
+    lines = pool.run("parity.cases:train_run", str(run.root), 1, mutant=mutant)[0]
+    schedule = Schedule.model_validate({"warmup": "2 steps"})
+    at = ratio(schedule, phases(schedule, 6, 1))
+    assert [line["lr"] for line in lines if line["kind"] == "step"] == [1e-2 * at(step) for step in range(6)]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
 from parity.pool import Pool
+from training.tiny import write_model, write_text
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +25,15 @@ def four() -> Iterator[Pool]:
     pool = Pool(4)
     yield pool
     pool.close()
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the tiny Llama."""
+    return write_model(tmp_path_factory.mktemp("model") / "model")
+
+
+@pytest.fixture(scope="session")
+def tiny_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of text."""
+    return write_text(tmp_path_factory.mktemp("text") / "rows.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from parity import checks
 from parity.cases import Case
 from parity.pool import Pool
@@ -29,15 +30,14 @@ CASES = {
     "zero 2, selective recomputation": Case({**FSDP, "zero": 2}, recompute="selective"),
     "ddp, full recomputation, adapters": Case(DDP, recompute="full", lora=True),
 }
+HSDP = {"dp_replicate": 2, "dp_shard": 2, "micro_batch_size": 1}
 FOUR = {
-    "hsdp 2x2, zero 3": Case({"dp_replicate": 2, "dp_shard": 2, "micro_batch_size": 1}),
-    "hsdp 2x2, zero 2, untied": Case({"dp_replicate": 2, "dp_shard": 2, "zero": 2, "micro_batch_size": 1}, tied=False),
-    "hsdp 2x2, zero 1, adapters": Case({"dp_replicate": 2, "dp_shard": 2, "zero": 1, "micro_batch_size": 1}, lora=True),
-    "hsdp 2x2, partial last step, clipped": Case(
-        {"dp_replicate": 2, "dp_shard": 2, "micro_batch_size": 1}, samples=21, clip=0.05
-    ),
+    "hsdp 2x2, zero 3": Case(HSDP),
+    "hsdp 2x2, zero 2, untied": Case({**HSDP, "zero": 2}, tied=False),
+    "hsdp 2x2, zero 1, adapters": Case({**HSDP, "zero": 1}, lora=True),
+    "hsdp 2x2, partial last step, clipped": Case(HSDP, samples=21, clip=0.05),
     "zero 3 over 4": Case({"dp_shard": 4, "micro_batch_size": 2}),
-    "ddp over 2x2": Case({"dp_replicate": 2, "dp_shard": 2, "zero": 0, "micro_batch_size": 1}),
+    "ddp over 2x2": Case({**HSDP, "zero": 0}),
 }  # fmt: skip
 
 

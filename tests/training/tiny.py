@@ -22,7 +22,10 @@ from trainwright.spec.load import spec_from_values
 from trainwright.spec.write import spec_to_yaml
 
 VOCABULARY = 120
-WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau".split()
+WORDS = [
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi",
+    "omicron", "pi", "rho", "sigma", "tau",
+]  # fmt: skip
 
 
 def llama_config(**changes: Any) -> Any:
@@ -65,12 +68,12 @@ def write_text(path: Path, rows: int = 60) -> Path:
 
 
 def make_run(
-    root: Path, model: Path, text: Path, *, layout: dict[str, Any] | None = None, **fields: Any
+    root: Path, folder: Path, text: Path, /, *, layout: dict[str, Any] | None = None, **fields: Any
 ) -> RunFolder:
     """A run folder, ready for `train`: spec, plan and prepared data."""
     cut = Layout.from_dict({"micro_batch_size": 2, **(layout or {})})
     values = {
-        "name": "tiny", "model": str(model), "data": {"sources": [str(text)], "eval_fraction": 0.2},
+        "name": "tiny", "model": str(folder), "data": {"sources": [str(text)], "eval_fraction": 0.2},
         "sequence_length": 24, "duration": "6 steps", "global_batch_size": cut.global_batch_size, "precision": "fp32",
         "optimizer": {"lr": 1e-2}, "checkpoint": {"every": "2 steps"}, **fields,
     }  # fmt: skip

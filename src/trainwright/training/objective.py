@@ -20,8 +20,8 @@ from trainwright.training.loss import chunked_cross_entropy, logits_cross_entrop
 #: transform. Others take the path over full logits, which is right for all.
 PLAIN_HEADS = frozenset(
     {
-        "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "olmo", "olmo2", "olmo3", "olmoe",
-        "gpt2", "gpt_neox", "smollm3", "phi3", "gemma", "deepseek_v3", "starcoder2", "stablelm", "falcon",
+        "llama", "mistral", "mixtral", "qwen2", "qwen3", "olmo2", "smollm3", "phi3", "gemma", "starcoder2",
+        "gpt2", "gpt_neox",
     }
 )  # fmt: skip
 

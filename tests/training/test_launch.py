@@ -1,0 +1,152 @@
+"""Starting ranks: exit codes, signals, the user's own script, and the first error of a failed run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from training.tiny import make_run, train
+from trainwright.errors import InputError
+from trainwright.runs.events import EventLog, read_events
+from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.folder import RunFolder
+from trainwright.training.guard import NonFinite
+from trainwright.training.launch import combine, command, processes_per_node
+from trainwright.training.profiler import parse_steps
+from trainwright.training.worker import CRASH, report
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        ({0: 0, 1: 0}, 0),
+        ({0: 75, 1: 75}, 75),
+        ({0: 1, 1: -15}, 1),
+        ({0: -15, 1: 76}, 76),
+        ({0: 70, 1: 1}, 1),
+        ({0: 70, 1: -9}, 70),
+        ({0: -9, 1: -15}, CRASH),
+        ({0: 75, 1: -9}, 75),
+        ({0: 77, 1: 70}, 77),
+        ({0: 3, 1: -15}, 3),
+    ],
+)
+def test_one_exit_code_from_those_of_the_ranks(codes: dict[int, int], code: int) -> None:
+    assert combine(codes) == code
+
+
+@pytest.mark.parametrize(("text", "steps"), [("10..12", [10, 11, 12]), ("1..1", [1])])
+def test_profiled_steps(text: str, steps: list[int]) -> None:
+    assert list(parse_steps(text)) == steps
+
+
+@pytest.mark.parametrize("text", ["10", "3..2", "0..2", "a..b"])
+def test_steps_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"10\.\.12"):
+        parse_steps(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (ValueError("bad"), TrainExit.USER_ERROR, "user-error"),
+        (NonFinite("the loss of step 3 is not finite"), TrainExit.NON_FINITE, "non-finite"),
+        (MemoryError(), TrainExit.USER_ERROR, "oom"),
+        (RuntimeError("[gloo] Connection closed by peer [::1]:2222"), CRASH, "network"),
+        (RuntimeError("Timed out waiting 1800000ms for recv operation"), TrainExit.HUNG_COLLECTIVE, "network"),
+    ],
+)
+def test_how_an_error_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], error: Exception, code: int, kind: str
+) -> None:
+    events = EventLog(tmp_path, "run", 1, 0)
+    with pytest.raises(type(error)) as raised:
+        raise error
+    assert report(raised.value, events) == code
+    (event,) = read_events(tmp_path)
+    assert (event["class"], event["code"]) == (kind, code)
+    assert event["line"].startswith(__file__)
+    assert str(error) in event["exception"]
+    assert str(error) in capfd.readouterr().err
+
+
+def test_a_connection_that_ends_while_stopping_is_no_failure(tmp_path: Path) -> None:
+    error = RuntimeError("Connection closed by peer")
+    assert report(error, EventLog(tmp_path, "run", 1, 0), asked_to_stop=True) == TrainExit.RESUME_ME
+
+
+def test_an_own_script_gets_its_arguments_byte_for_byte(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, data=None, model=None,
+        train={"script": "/x/train.py", "args": ["--a b", "$HOME", "{}"]},
+    )  # fmt: skip
+    assert command(run.spec()) == (sys.executable, "-u", "/x/train.py", "--a b", "$HOME", "{}")
+
+
+def test_ranks_that_nodes_cannot_share_equally_are_refused(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_replicate": 3})
+    assert processes_per_node(run, run.spec(), 3) == 1
+    with pytest.raises(InputError, match="layout has 3 ranks"):
+        processes_per_node(run, run.spec(), 2)
+
+
+def wait_for_steps(run: RunFolder, count: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if run.metrics.exists() and run.metrics.read_text().count('"kind":"step"') >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no step within two minutes: {[path.read_text() for path in run.logs.rglob('*.log')]}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_to_the_launcher_saves_on_all_ranks_and_the_run_goes_on(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path, number: signal.Signals
+) -> None:
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_replicate": 2}, duration="250 steps",
+        checkpoint={"every": "1000 steps"},
+    )  # fmt: skip
+    process = train(run, wait=False)
+    wait_for_steps(run, 3)
+    process.send_signal(number)
+    assert process.wait(60) == TrainExit.RESUME_ME
+    (saved,) = run.checkpoints.glob("step-*")
+    step = json.loads((saved / "manifest.json").read_text())["step"]
+    assert 3 <= step < 250
+    signals = [event for event in read_events(run.events) if event.get("signal")]
+    assert {event["signal"] for event in signals} == {number.name}
+    again = train(run, 2)
+    assert again.returncode == TrainExit.FINISHED
+    steps = [json.loads(line)["step"] for line in run.metrics.read_text().splitlines() if '"kind":"step"' in line]
+    assert steps == list(range(1, 251)), "steps were lost or repeated"
+    assert run.rank_log(2, 1).exists()
+
+
+def test_an_own_script_runs_on_all_ranks_and_its_first_error_is_found(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path
+) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "e = os.environ; print('rank', e['RANK'], 'of', e['WORLD_SIZE'], e['TRAINWRIGHT_RUN_DIR'], sys.argv[1:])\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    raise KeyError('no such column')\n"
+        "time.sleep(60)\n"
+    )
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_replicate": 2}, data=None, model=None,
+        train={"script": str(script), "args": ["--depth", "3"]},
+    )  # fmt: skip
+    process = train(run)
+    assert process.returncode == TrainExit.USER_ERROR
+    assert f"rank 0 of 2 {run.root} ['--depth', '3']" in run.rank_log(1, 0).read_text()
+    assert process.stdout is not None
+    said = process.stdout.read()
+    assert "rank 1: KeyError: 'no such column'" in said
+    assert f"{script}:4" in said

@@ -1,0 +1,229 @@
+"""Whole runs on one rank in this process: what is written, when it stops, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint import FileSystemReader
+
+from training.tiny import llama_config, make_run, write_model
+from trainwright.errors import AnswerNo, InputError
+from trainwright.runs.events import read_events
+from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.folder import RunFolder
+from trainwright.training.guard import NonFinite
+from trainwright.training.signals import StopRequest
+from trainwright.training.trainer import train
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process group outlives its test, and no launcher's variable is seen."""
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def lines(run: RunFolder, kind: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    return [line for line in found if line["kind"] == kind]
+
+
+def test_a_run_learns_evaluates_saves_and_says_so(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, evaluate={"every": "3 steps"})
+    assert train(run, 1, StopRequest()) is TrainExit.FINISHED
+    steps, evaluations = lines(run, "step"), lines(run, "eval")
+    assert [line["step"] for line in steps] == [1, 2, 3, 4, 5, 6]
+    assert [line["samples"] for line in steps] == [2, 4, 6, 8, 10, 12]
+    assert [line["step"] for line in evaluations] == [0, 3, 6]
+    assert evaluations[-1]["eval_loss"] < evaluations[0]["eval_loss"]
+    assert evaluations[0]["bits_per_byte"] > 0
+    assert set(steps[0]) == {
+        "v", "t", "kind", "step", "samples", "tokens", "loss", "lr", "grad_norm", "tokens_per_s", "mfu",
+        "memory_bytes", "seconds", "phases", "skipped",
+    }  # fmt: skip
+    assert set(steps[0]["phases"]) == {"data", "compute", "optimizer", "checkpoint", "evaluate"}
+    assert sorted(path.name for path in run.checkpoints.glob("step-*")) == ["step-00000004", "step-00000006"]
+    assert [event["kind"] for event in read_events(run.events)][-1] == "finished"
+
+
+def test_a_finished_run_started_again_does_nothing_more(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text)
+    train(run, 1, StopRequest())
+    before = run.metrics.read_text()
+    assert train(run, 2, StopRequest()) is TrainExit.FINISHED
+    assert run.metrics.read_text() == before
+
+
+def test_a_request_to_stop_saves_and_asks_to_be_resumed(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run, stop = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text), StopRequest()
+    stop.name = "SIGTERM"
+    assert train(run, 1, stop) is TrainExit.RESUME_ME
+    assert (run.checkpoints / "step-00000000" / "manifest.json").is_file()
+    assert [event["signal"] for event in read_events(run.events) if "signal" in event] == ["SIGTERM"]
+
+
+def broken_model(folder: Path) -> Path:
+    from transformers import AutoModelForCausalLM
+
+    write_model(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_samples(tmp_path: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", broken_model(tmp_path / "model"), tiny_text, nan="stop")
+    with pytest.raises(
+        NonFinite, match=r"the loss of step 1 is not finite; its samples: \d+ \(.*rows.jsonl:\d+"
+    ) as caught:
+        train(run, 1, StopRequest())
+    assert "nan: skip" in str(caught.value)
+
+
+def test_steps_that_are_not_finite_can_be_skipped_and_are_counted(tmp_path: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", broken_model(tmp_path / "model"), tiny_text, nan="skip")
+    assert train(run, 1, StopRequest()) is TrainExit.FINISHED
+    steps = lines(run, "step")
+    assert [line["skipped"] for line in steps] == [1, 2, 3, 4, 5, 6]
+    assert len({line["lr"] for line in steps}) == 1, "the schedule moved although nothing was updated"
+    assert steps[0]["loss"] is None
+
+
+def test_training_stops_early_when_the_held_out_loss_does_not_improve(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path
+) -> None:
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, duration="40 steps", evaluate={"every": "1 steps"},
+        early_stopping={"patience": 2, "min_delta": 100.0},
+    )  # fmt: skip
+    assert train(run, 1, StopRequest()) is TrainExit.FINISHED
+    assert [line["step"] for line in lines(run, "eval")] == [0, 1, 2]
+    assert (run.checkpoints / "step-00000002").is_dir()
+
+
+def test_logging_every_few_steps_still_logs_the_last_one(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, duration="5 steps", logging_steps=2)
+    train(run, 1, StopRequest())
+    assert [line["step"] for line in lines(run, "step")] == [2, 4, 5]
+
+
+def test_an_epoch_shows_every_sequence_once(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, duration="1 epochs",
+        layout={"micro_batch_size": 3, "micro_batches": 2},
+    )  # fmt: skip
+    train(run, 1, StopRequest())
+    counts = json.loads(run.data.read_text())["train"]
+    assert lines(run, "step")[-1]["samples"] == counts["sequences"]
+    assert lines(run, "step")[-1]["tokens"] == counts["tokens"]
+
+
+def test_adapters_alone_are_trained_and_saved(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, method="lora", lora={"rank": 2})
+    train(run, 1, StopRequest())
+    manifest = json.loads((run.checkpoints / "step-00000006" / "manifest.json").read_text())
+    started = next(event for event in read_events(run.events) if event["kind"] == "started")
+    assert 0 < started["trained"] < started["parameters"] / 2
+    names = [file["path"] for file in manifest["files"]]
+    assert "trainer.json" in names
+    reader = FileSystemReader(run.checkpoints / "step-00000006")
+    saved = [name for name in reader.read_metadata().state_dict_metadata if name.startswith("model.")]
+    assert saved
+    assert all("lora_" in name for name in saved)
+
+
+def test_some_steps_can_be_profiled(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, duration="3 steps")
+    train(run, 1, StopRequest(), range(2, 4))
+    trace = json.loads((run.root / "profile" / "steps-2-3.json").read_text())
+    assert any("scaled_dot_product" in str(event.get("name")) for event in trace["traceEvents"])
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16"])
+def test_sixteen_bits_train_with_fp32_weights(tmp_path: Path, tiny_model: Path, tiny_text: Path, name: str) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, duration="8 steps", precision=name)
+    train(run, 1, StopRequest())
+    steps = lines(run, "step")
+    assert steps[-1]["loss"] < steps[0]["loss"]
+
+
+@pytest.mark.parametrize("recompute", ["selective", "full"])
+def test_recomputation_changes_no_loss(tmp_path: Path, tiny_model: Path, tiny_text: Path, recompute: str) -> None:
+    losses = []
+    for number, kind in enumerate(["none", recompute]):
+        run = make_run(
+            tmp_path / f"tiny-0000000{number}",
+            tiny_model,
+            tiny_text,
+            layout={"recompute": kind},
+            method="lora",
+            lora={"dropout": 0.3},
+        )
+        train(run, 1, StopRequest())
+        losses.append([line["loss"] for line in lines(run, "step")])
+    assert losses[0] == losses[1]
+
+
+def test_random_weights_are_a_function_of_the_seed(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    first = []
+    for number, seed in enumerate([1, 1, 2]):
+        run = make_run(
+            tmp_path / f"tiny-0000000{number}", tiny_model, tiny_text, seed=seed, duration="1 steps",
+            model={"path": str(tiny_model), "from_scratch": True},
+        )  # fmt: skip
+        train(run, 1, StopRequest())
+        first.append(lines(run, "eval")[0]["eval_loss"])
+    assert first[0] == first[1] != first[2]
+
+
+@pytest.mark.parametrize("name", ["tp", "cp", "pp"])
+def test_degrees_that_are_not_there_yet_are_refused(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path, name: str
+) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={name: 2})
+    with pytest.raises(AnswerNo, match=rf"{name}=2.*parallelism\.{name}: 1"):
+        train(run, 1, StopRequest())
+
+
+def test_the_wrong_number_of_processes_is_refused(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_shard": 2})
+    with pytest.raises(AnswerNo, match="needs 2 processes but 1 were started"):
+        train(run, 1, StopRequest())
+
+
+def test_adapter_targets_that_fit_nothing_are_refused_with_those_that_would(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path
+) -> None:
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, method="lora", lora={"target_modules": ["qproj"]}
+    )
+    with pytest.raises(InputError, match=r"lora.target_modules.*down_proj.*q_proj"):
+        train(run, 1, StopRequest())
+
+
+def test_a_sequence_longer_than_the_learned_positions_is_refused(tmp_path: Path, tiny_text: Path) -> None:
+    from transformers import GPT2Config
+
+    config = GPT2Config(vocab_size=120, n_embd=24, n_layer=1, n_head=2, n_positions=16)
+    run = make_run(tmp_path / "tiny-00000001", write_model(tmp_path / "model", config), tiny_text)
+    with pytest.raises(InputError, match="24 but this model has 16 learned positions"):
+        train(run, 1, StopRequest())
+
+
+def test_a_model_folder_without_weights_is_refused(tmp_path: Path, tiny_text: Path) -> None:
+    model = write_model(tmp_path / "model", llama_config())
+    (model / "model.safetensors").unlink()
+    run = make_run(tmp_path / "tiny-00000001", model, tiny_text)
+    with pytest.raises(InputError, match=r"model.path: cannot be built"):
+        train(run, 1, StopRequest())
