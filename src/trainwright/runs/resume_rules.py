@@ -18,7 +18,7 @@ from trainwright.spec.model import RunSpec
 MAY_CHANGE = (
     "duration", "early_stopping",  # how far to go
     "logging_steps", "tracking", "checkpoint", "evaluate",  # what is written and measured, and when
-    "target", "compute", "parallelism", "micro_batch_size", "recompute", "offload", "data.workers",  # where and how it is cut
+    "target", "compute", "parallelism", "micro_batch_size", "recompute", "offload", "data.workers",  # where, how cut
     "retry", "register", "secrets", "model.token",  # around the training
 )  # fmt: skip
 
