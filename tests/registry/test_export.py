@@ -57,8 +57,9 @@ def test_the_tokenizer_comes_along_unchanged(make_run: Make, tmp_path: Path) -> 
     assert words.decode(words("the cat sat")["input_ids"]) == "the cat sat"
 
 
-def test_lora_is_written_merged_and_as_an_adapter(make_run: Make, tmp_path: Path) -> None:
-    run = make_run({5: 2.0}, method="lora", lora={"rank": 4})
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_lora_is_written_merged_and_as_an_adapter(make_run: Make, tmp_path: Path, tied: bool) -> None:
+    run = make_run({5: 2.0}, tied=tied, method="lora", lora={"rank": 4})
     done = exported(run, tmp_path / "out")
     reference = logits(live(run))
     base = load(Path(run.spec().model.path))  # type: ignore[union-attr]

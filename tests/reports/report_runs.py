@@ -41,8 +41,8 @@ def step_row(step: int) -> dict[str, Any]:
         "v": 1, "t": BEGAN + 20 + 6 * step, "kind": "step", "step": step, "samples": 4 * step, "tokens": 1024 * step,
         "loss": loss, "lr": 1e-3 * min(1, step / 4) * (0.1 + 0.9 * (1 + math.cos(math.pi * step / 40)) / 2),
         "grad_norm": 0.8 + 2 * math.exp(-step / 6), "tokens_per_s": 172.0 + 6 * math.sin(step), "mfu": None,
-        "memory_bytes": int(1.4e9 + 4e6 * step), "seconds": 6.0, "skipped": False,
-        "phases": {"data": 0.02, "compute": 5.4, "optimizer": 0.2, "checkpoint": 0.3 * (step % 10 == 0)},
+        "memory_bytes": int(1.4e9 + 4e6 * step), "seconds": 6.0, "skipped": 0,
+        "phases": {"data": 0.002, "compute": 5.4, "optimizer": 0.2, "checkpoint": 0.3 * (step % 10 == 0)},
     }  # fmt: skip
 
 
@@ -60,14 +60,14 @@ def event(second: float, kind: str, rank: int | str = "s", attempt: int = 0, **f
 EVENTS = [
     event(0, "started", stage="prepare"),
     event(12, "started", stage="train"),
-    event(18, "started", 0, total_steps=40),
+    event(18, "started", 0, steps=40),
     event(82, "saved", 0, step=10, bytes=31_000_000, seconds=0.41),
     event(142, "saved", 0, step=20, bytes=31_000_000, seconds=0.39),
     event(150, "failed", 1, exception="RuntimeError: rank 1 lost <its> network", line="worker.py:12"),
     event(151, "failed", stage="train", code=1, failing_rank=1, exception="RuntimeError: rank 1 lost <its> network"),
     event(152, "restarted", attempt=1, stage="train", code=1, why="train ended with exit code 1"),
     event(153, "started", attempt=1, stage="train"),
-    event(159, "started", 0, 1, step=20, total_steps=40),
+    event(159, "started", 0, 1, step=20, steps=40),
     event(220, "saved", 0, 1, step=30, bytes=31_000_000, seconds=0.40),
     event(281, "saved", 0, 1, step=40, bytes=31_000_000, seconds=0.42),
     event(283, "started", attempt=1, stage="finish"),
@@ -117,7 +117,9 @@ def build(root: Path, without: tuple[str, ...] = (), changes: dict[str, Any] | N
     data = {
         "folder": "/data",
         "digest": "d1",
-        "counts": {"train": {"documents": 310, "tokens": 812_000}, "eval": {"documents": 31}},
+        "train": {"documents": 310, "tokens": 812_000},
+        "eval": {"documents": 31},
+        "counts": {"duplicates": 4},
     }
     metrics = [
         eval_row(0, 2.41),

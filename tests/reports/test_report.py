@@ -73,6 +73,7 @@ def test_a_finished_run_shows_everything_that_was_measured(make_run: Make) -> No
         "Loss", "Learning rate", "Gradient norm", "Throughput", "Memory of rank 0", "Where the time goes", "Timeline",
         "compute 96 %", "Perplexity", "0.62 ± 0.069", "eval_loss < baseline holds", "return json.load(file)",
         "kept as the model", "RuntimeError: rank 1 lost <its> network", "asked for in the spec", "1 restart",
+        "812,000", "Left out: 4 duplicates", "5m03s",
     ):  # fmt: skip
         assert words in page.text, words
     assert page.tags.count("svg") == 8
@@ -125,6 +126,12 @@ def test_whatever_is_missing_the_rest_is_shown(make_run: Make, without: tuple[st
     assert word in page.text
     assert "Show the resolved spec" in page.text
     assert {address[1:] for address in page.addresses} <= set(page.ids), "no link to a section that is left out"
+
+
+def test_a_run_of_an_own_script_has_a_report_too(make_run: Make) -> None:
+    script = {"model": None, "data": None, "method": "full", "register": None, "train": {"script": "/work/train.py"}}
+    run = make_run(without=("metrics", "evaluation", "data", "checkpoints"), **script)
+    assert "own script train.py" in Page(write_report(run).read_text()).text
 
 
 def test_a_failed_run_says_why_on_top(make_run: Make) -> None:

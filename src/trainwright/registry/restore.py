@@ -83,7 +83,8 @@ def tokenizer_of(run: RunFolder, spec: RunSpec) -> Path:
 def _refuse_untrained(network: Any, own: dict[str, Any], saved: set[str], checkpoint: Checkpoint) -> None:
     """Every weight must come from the checkpoint, be tied to one that does, or belong to the frozen base."""
     filled = {own[name].data_ptr() for name in saved if name in own}
-    frozen = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    parameters = network.named_parameters(remove_duplicate=False)  # by every name: a tied head has two
+    frozen = {name for name, parameter in parameters if not parameter.requires_grad}
     buffers = {name for name, _ in network.named_buffers()}
     missing = sorted(
         name

@@ -49,7 +49,7 @@ class RunRecord:
     @property
     def total_steps(self) -> int | None:
         """Steps that the run is to take, where that is known."""
-        said = [event["total_steps"] for event in self.events if isinstance(event.get("total_steps"), int)]
+        said = [event["steps"] for event in self.events if isinstance(event.get("steps"), int)]
         if said:
             return int(said[-1])
         return int(self.spec.duration.value) if self.spec.duration.unit == "steps" else None
@@ -74,8 +74,9 @@ class RunRecord:
 
     @property
     def seconds(self) -> float | None:
-        """Wall time from the first event to the last one."""
-        times = [float(event["t"]) for event in self.events if isinstance(event.get("t"), int | float)]
+        """Wall time from the first event to the last one; what is done to a finished run by hand is not counted."""
+        own = [event for event in self.events if event.get("rank") == SUPERVISOR] or self.events
+        times = [float(event["t"]) for event in own]
         return max(times) - min(times) if len(times) > 1 else None
 
     @property

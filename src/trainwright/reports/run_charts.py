@@ -13,7 +13,6 @@ from trainwright.reports.markup import figure
 from trainwright.reports.record import RunRecord, stages
 from trainwright.reports.words import amount, bytes_, duration, number
 
-_PHASES = ("compute", "optimizer", "data", "checkpoint", "evaluation")
 _TOLD = ("saved", "evaluated", "restarted", "failed", "signal")
 
 
@@ -37,7 +36,7 @@ def _curves(run: RunRecord) -> Iterator[str]:
     yield from _simple(run, x, "lr", "Learning rate", "", 2, f"peak {number(run.highest('lr'))}")
     norm = [Line("gradient norm", x, run.numbers("grad_norm"), colour=3)]
     if any(value is not None for value in norm[0].y):
-        skipped = sum(bool(row.get("skipped")) for row in run.steps)
+        skipped = int(run.highest("skipped") or 0)
         words = f"median {number(run.typical('grad_norm'))}" + (f", {skipped} steps skipped" if skipped else "")
         if run.spec.clip is not None:
             norm.append(Line(f"clipped at {run.spec.clip:g}", [], [run.spec.clip], "level", 7))
@@ -80,16 +79,14 @@ def _loss_words(run: RunRecord) -> str:
 
 
 def _phases(run: RunRecord) -> Iterator[str]:
-    parts = {
-        name: [(row.get("phases") or {}).get(name) for row in run.steps]
-        for name in _PHASES
-        if any((row.get("phases") or {}).get(name) for row in run.steps)
-    }
-    if not parts:
-        return
+    names = dict.fromkeys(name for row in run.steps for name in row.get("phases") or {})
+    parts = {name: [(row.get("phases") or {}).get(name) for row in run.steps] for name in names}
     sums = {name: sum(value for value in values if value) for name, values in parts.items()}
     whole = sum(sums.values())
-    words = ", ".join(f"{name} {100 * value / whole:.0f} %" for name, value in sums.items() if value > 0.005 * whole)
+    parts = {name: values for name, values in parts.items() if sums[name] > 0.005 * whole}
+    if not parts:
+        return
+    words = ", ".join(f"{name} {100 * sums[name] / whole:.0f} %" for name in parts)
     x = [float(row["step"]) for row in run.steps]
     drawn = figures.stacked_chart("phases", "Where the time of a step goes", x, parts, "seconds")
     yield figure("Where the time goes", drawn, words)

@@ -196,18 +196,21 @@ def _said(event: Row) -> str:
 
 
 def _data(run: RunRecord) -> str:
-    counts = run.data.get("counts")
-    if not isinstance(counts, dict):
-        return ""
+    splits = [run.data.get(name) for name in ("train", "eval")]
     rows = [
-        (name, *(_count(counts.get(split), field) for split in ("train", "eval")))
+        (name, *(_count(counts, field) for counts in splits))
         for name, field in (
-            ("Documents", "documents"), ("Sequences", "sequences"), ("Tokens", "tokens"), ("Bytes of text", "bytes"),
-            ("Duplicates left out", "duplicates"), ("Bad rows left out", "bad_rows"),
+            ("Documents", "documents"), ("Sequences", "sequences"), ("Tokens", "tokens"),
+            ("Tokens that count for the loss", "target_tokens"), ("Bytes of text", "bytes"),
         )
     ]  # fmt: skip
-    rows = [row for row in rows if any(cell not in ("–", "0") for cell in row[1:])]
-    return table(("", "Training", "Held out"), rows, numbers=(1, 2))
+    rows = [row for row in rows if any(cell != "–" for cell in row[1:])]
+    total = run.data.get("counts") or {}
+    left = {"duplicates": "duplicates", "bad_rows": "unreadable rows", "dropped": "documents without room"}
+    said = ", ".join(f"{total[field]:,} {words}" for field, words in left.items() if total.get(field))
+    return table(("", "Training", "Held out"), rows, numbers=(1, 2)) + (
+        f'<p class="lead">Left out: {text(said)}.</p>' if said else ""
+    )
 
 
 def _count(counts: object, field: str) -> str:
