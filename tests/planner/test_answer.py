@@ -23,10 +23,12 @@ from trainwright.planner.inputs import dims_of, machine_of
 from trainwright.planner.offers import front, offers, pick, sizes
 from trainwright.planner.plan import Plan
 from trainwright.planner.remedies import lora_params
+from trainwright.planner.schema import plan_schema
 from trainwright.planner.search import Space
 from trainwright.planner.step import StepModel
 from trainwright.planner.workload import Workload
 
+DOCS = Path(__file__).parents[2] / "docs"
 GOLDEN = Path(__file__).parent / "golden_plans.json"
 
 
@@ -191,11 +193,13 @@ def test_calibration_recovers_the_constants_of_a_run(tmp_path: Path) -> None:
     slower = constants_for("h100", "nvswitch", "native", {"chip": {"gemm_efficiency": 0.41}})
     truth = evaluate(StepModel(asked.workload, asked.machine, slower), layout)
     metrics = tmp_path / "metrics.jsonl"
-    rows = [{"step": i, "step_seconds": truth.seconds.total * (5 if i < 3 else 1)} for i in range(20)]
-    metrics.write_text(
-        "\n".join(json.dumps({**row, "peak_bytes": truth.peak + 10**9}) for row in rows) + "\nnot json\n"
-    )
-    seconds, peak = calibrate.measured(metrics)
+    rows = [
+        {"kind": "step", "tokens_per_s": truth.tokens_per_s / (5 if i < 3 else 1), "memory_bytes": truth.peak + 10**9}
+        for i in range(20)
+    ]
+    metrics.write_text("\n".join(json.dumps(row) for row in rows) + "\nnot json\n")
+    rate, peak = calibrate.measured(metrics)
+    seconds = 64 * 4096 / rate
     found = calibrate.calibrate(asked, layout, seconds, peak, "run")
     assert found.chip["gemm_efficiency"] == pytest.approx(0.41, abs=1e-3)
     path = tmp_path / "calibration.json"
@@ -210,7 +214,7 @@ def test_calibration_refuses_what_it_cannot_explain(tmp_path: Path) -> None:
     with pytest.raises(AnswerNo, match="any share of peak"):
         calibrate.calibrate(asked, Layout(dp_shard=8, zero=3, micro_batches=8), 1e-6, None, "run")
     short = tmp_path / "metrics.jsonl"
-    short.write_text('{"step_seconds": 1.0}\n')
+    short.write_text('{"kind": "step", "tokens_per_s": 1.0}\n')
     with pytest.raises(AnswerNo, match="timed steps"):
         calibrate.measured(short)
     with pytest.raises(InputError, match="is not a calibration"):
@@ -224,6 +228,18 @@ def test_unmeasured_accelerators_get_wider_error_bars_and_say_so() -> None:
     assert known.error_pct is not None
     assert plan.error_pct["time"] > known.error_pct["time"]
     assert any("not calibrated" in reason.text for reason in plan.reasons)
+
+
+def test_the_schema_names_exactly_what_a_plan_writes() -> None:
+    schema = plan_schema()
+    values = answer(question("llama-3.1-8b", "p5.48xlarge", 1, 4096, 64)).to_dict()
+    assert set(values) == set(schema["properties"])
+    assert set(values["layout"]) == set(schema["properties"]["layout"]["properties"])
+    assert set(values["ranks"][0]["bytes"]) == set(
+        schema["properties"]["ranks"]["items"]["properties"]["bytes"]["properties"]
+    )
+    assert all(value for value in schema["properties"].values()), "a field without a type"
+    assert json.loads((DOCS / "plan.schema.json").read_text()) == schema
 
 
 if __name__ == "__main__":

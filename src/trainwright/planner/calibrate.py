@@ -19,6 +19,7 @@ from trainwright.planner.answer import Question
 from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import evaluate
 from trainwright.planner.step import StepModel
+from trainwright.runs import jsonl
 
 #: Steps at the start that a measurement leaves out: compilation, caches, allocator.
 WARM_UP_STEPS = 3
@@ -51,34 +52,34 @@ class Calibration:
 
 
 def measured(metrics: Path) -> tuple[float, int | None]:
-    """(median seconds of a step, peak bytes or None) of a run's ``metrics.jsonl``, without its first steps."""
-    seconds: list[float] = []
+    """(median tokens/s over all ranks, peak bytes or None) of a run's ``metrics.jsonl``, without its first steps.
+
+    The trainer's rates leave out saving and evaluating, and a line may stand for several steps.
+    """
+    rates: list[float] = []
     peaks: list[int] = []
-    try:
-        lines = metrics.read_text().splitlines()
-    except OSError as error:
-        raise InputError([Problem(str(metrics), what=f"cannot be read: {error.strerror}")]) from error
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except ValueError:
+    if not metrics.is_file():
+        raise InputError(
+            [Problem(str(metrics), what="no such file", instead="name the folder of a run that trained")]
+        )
+    for row in jsonl.read(metrics):
+        if row.get("kind", "step") != "step":
             continue
-        if not isinstance(row, dict):
-            continue
-        for name in ("step_seconds", "seconds", "step_time"):
-            if isinstance(row.get(name), int | float) and row[name] > 0:
-                seconds.append(float(row[name]))
-                break
-        for name in ("peak_bytes", "memory_peak_bytes", "max_memory_allocated"):
-            if isinstance(row.get(name), int | float) and row[name] > 0:
-                peaks.append(int(row[name]))
-                break
-    steady = seconds[WARM_UP_STEPS:]
+        if (rate := _positive(row.get("tokens_per_s"))) is not None:
+            rates.append(rate)
+        if (peak := _positive(row.get("memory_bytes"))) is not None:
+            peaks.append(int(peak))
+    steady = rates[WARM_UP_STEPS:]
     if not steady:
         raise AnswerNo(
-            f"{metrics} holds {len(seconds)} timed steps; more than {WARM_UP_STEPS} are needed", "train longer first"
+            f"{metrics} holds {len(rates)} timed steps; more than {WARM_UP_STEPS} are needed", "train longer first"
         )
     return statistics.median(steady), max(peaks) if peaks else None
+
+
+def _positive(value: object) -> float | None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return float(value) if good else None  # type: ignore[arg-type]
 
 
 def calibrate(question: Question, layout: Layout, seconds: float, peak: int | None, source: str) -> Calibration:

@@ -157,7 +157,8 @@ def _calibrate(request: Request, question: Question) -> Response:
 
     folder = request.calibrate or Path()
     run_plan = Plan.read(folder / "plan.json")
-    seconds, peak = measured(folder / "metrics.jsonl")
+    rate, peak = measured(folder / "metrics.jsonl")
+    seconds = run_plan.layout.global_batch_size * question.workload.sequence_length / rate
     found = calibrate(question, run_plan.layout, seconds, peak, str(folder))
     path = request.save or Path(f"calibration-{question.machine.accelerator}.json")
     path.write_text(json.dumps(found.to_dict(), indent=2, sort_keys=True) + "\n")
