@@ -50,7 +50,7 @@ def _show_plain(target: Any, ref: Any, follower: Any) -> Any:
         if state.final:
             return state
         live = follower.live()
-        if time.monotonic() - told > _QUIET and live != said:
+        if time.monotonic() - told > _QUIET and live != said and live:
             print(f"  {live}", flush=True)
             told, said = time.monotonic(), live
         time.sleep(_PAUSE)

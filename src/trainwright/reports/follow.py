@@ -65,11 +65,11 @@ class Follower:
         return [line for _, line in sorted(found, key=lambda item: item[0])]
 
     def live(self) -> str:
-        """How far the running stage is, in one line; empty when there is nothing to say."""
+        """How far the running stage is, in one line; empty when there is nothing to say that a line did not."""
         if self._stage == "train" and self._last_step is not None:
-            return self._step_line(self._last_step)
+            return self._time_left(self._last_step)
         snapshot = read_progress(self._folder.progress)
-        return progress_line(snapshot) if snapshot else self._stage
+        return progress_line(snapshot) if snapshot and snapshot.done != snapshot.total else ""
 
     def fraction(self) -> float | None:
         """Share of the running stage that is done, or None."""
@@ -130,9 +130,13 @@ class Follower:
             parts.append(f"MFU {100 * float(record['mfu']):.1f} %")
         if record.get("memory_bytes"):
             parts.append(bytes_(record["memory_bytes"]))
-        if total and record.get("seconds") is not None and step < total:
-            parts.append(f"{duration((total - step) * float(record['seconds']))} left")
-        return "  ".join(parts)
+        return "  ".join([*parts, left]) if (left := self._time_left(record)) else "  ".join(parts)
+
+    def _time_left(self, record: dict[str, Any]) -> str:
+        step, total = int(record.get("step", 0)), self._total_steps
+        if not total or step >= total or not isinstance(record.get("seconds"), int | float):
+            return ""
+        return f"{duration((total - step) * float(record['seconds']))} left"
 
 
 def _who(event: dict[str, Any]) -> str:

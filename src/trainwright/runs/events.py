@@ -34,4 +34,10 @@ class EventLog:
 def read_events(folder: Path) -> list[dict[str, Any]]:
     """Every event of a run in order of time."""
     found = [event for path in sorted(folder.glob("*.jsonl")) for event in jsonl.read(path) if "kind" in event]
-    return sorted(found, key=lambda event: float(event.get("t", 0.0)))
+    return sorted(found, key=_time)
+
+
+def _time(event: dict[str, Any]) -> float:
+    """Time of an event; a record without a usable one stands first."""
+    time = event.get("t")
+    return float(time) if isinstance(time, int | float) else 0.0

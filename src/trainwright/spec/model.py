@@ -335,7 +335,7 @@ class Target(Section):
     """Where the run goes."""
 
     name: str = "local"
-    """A name listed by ``trainwright targets``."""
+    """Where the run goes: ``local``, ``slurm``, …"""
     overrides: dict[str, Any] = {}
     """Patch on the rendered object; shown by ``render --diff``."""
 
