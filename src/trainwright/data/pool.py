@@ -166,7 +166,12 @@ class _Pool:
                 else:
                     self._put(number, TaskEnd({}))
         except (OSError, EOFError, pickle.PickleError):
-            self._fail(number, process)
+            code = process.wait()
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            way_out = "if memory ran out, set data.workers to a smaller number"
+            self._fail(number, TrainwrightError(f"a tokenising process {how}", way_out))
+        except Exception as error:  # noqa: BLE001 - raised again by whoever waits for the result
+            self._fail(number, error)
 
     def _collect(self, pipe: IO[bytes], number: int) -> None:
         while True:
@@ -187,15 +192,8 @@ class _Pool:
             except queue.Full:
                 continue
 
-    def _fail(self, number: int | None, process: subprocess.Popen[bytes]) -> None:
-        """A process is gone. Without a task in hand (it died at once) the first task not taken says so."""
-        if self._stop.is_set():
-            return
-        code = process.wait()
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        error = TrainwrightError(
-            f"a tokenising process {how}", "if memory ran out, set data.workers to a smaller number"
-        )
+    def _fail(self, number: int | None, error: BaseException) -> None:
+        """End a task with an error. Without a task in hand (the process died at once) the next one says so."""
         with self._lock:
             failed = next(self._next, None) if number is None else number
         if failed is not None:
