@@ -24,13 +24,45 @@ class AcceleratorsLeftIdle(LaunchRule):
     evidence = "reported"
     source = "one process uses one device; huggingface/optimum-neuron#761, opendatahub-io/distributed-workloads#751"
 
+    def _plain(self, launch: JobLaunch) -> Iterator[Hit]:
+        """One srun task per node, several GPUs and no launcher: the program may start the rest itself."""
+        held, nodes = launch.accelerators_per_node.known, launch.nodes.known
+        devices = launch.arguments.has(
+            "trainer.devices",
+            "devices",
+            "num_gpus",
+            "gpus",
+            "tensor_parallel_size",
+            "nprocs",
+            "multiprocessing_distributed",
+        )
+        if (
+            launch.srun is None
+            or launch.job.slurm is None
+            or launch.copies_per_node.known != 1
+            or not nodes
+            or nodes < 2
+            or not held
+            or held < 2
+            or devices
+        ):
+            return
+        yield self.hit(
+            launch,
+            f"srun starts one process on each node, and each node has {held} GPUs: unless the program "
+            f"starts more itself, {held - 1} of them idle",
+            f"#SBATCH --ntasks-per-node={held}, or torchrun --nproc_per_node={held}",
+        )
+
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
         """Processes per node against usable accelerators."""
-        if (
-            not subject.tool
-            or subject.job.frontend in ("RayJob", "RayCluster", "RayService")
-            or subject.launch.context & {"background", "loop"}
-        ):
+        if not subject.tool:
+            yield from self._plain(subject)
+            return
+        if subject.job.frontend in ("RayJob", "RayCluster", "RayService") or subject.launch.context & {
+            "background",
+            "loop",
+        }:
             return
         started, usable = subject.processes_per_node, units(subject, project).known
         if isinstance(started, Absent) and subject.tool == "torchrun" and not subject.flags.open:

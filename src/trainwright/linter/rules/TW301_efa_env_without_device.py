@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
 from trainwright.linter.values import Absent
+from trainwright.linter.view.network import settings
 from trainwright.linter.view.pods import EFA
 
 
@@ -28,11 +29,13 @@ class EfaEnvWithoutDevice(PodRule):
         if subject.group.role == "launcher":
             return
         for container in subject.group.accelerated:
-            variable = container.env.get("FI_PROVIDER")
+            variable = next(settings(subject.job, subject.group, "FI_PROVIDER"), None)
             if variable is None or variable.value.known != "efa" or not isinstance(container.request(EFA), Absent):
                 continue
             if (
                 subject.group.spec.get("containers").open
+                or container.asked("limits").open
+                or container.asked("claims").exists
                 or container.node.get("resources").open
                 or container.node.get("securityContext", "privileged").boolean
             ):

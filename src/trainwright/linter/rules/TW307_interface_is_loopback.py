@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trainwright.linter.project import Project
@@ -32,10 +33,19 @@ class InterfaceIsLoopback(JobRule):
         for variable in subject.env_uses(*IFNAMES):
             value = variable.value.known
             excludes, _, entries = interfaces(value or "")
-            if entries and not excludes and set(entries) == {"lo"}:
+            if not entries or excludes:
+                continue
+            if set(entries) == {"lo"}:
                 yield self.hit(
                     variable,
                     f"{variable.name}={value}: ranks announce 127.0.0.1, which the other nodes take "
                     "for themselves; the first collective hangs",
                     "remove it (the right interface is usually found), or the name of a routable one",
+                )
+            elif all(re.match(r"(docker|virbr|veth|br-)", entry) for entry in entries):
+                yield self.hit(
+                    variable,
+                    f"{variable.name}={value} is a bridge inside the node: its address cannot be "
+                    "reached from the others, and the first collective hangs",
+                    "remove it, or the name of a routable interface",
                 )

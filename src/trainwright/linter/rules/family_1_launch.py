@@ -40,4 +40,10 @@ LAUNCH: dict[str, str] = {
     "TW135": "TW135_deepspeed_on_every_node:DeepspeedOnEveryNode",
     "TW136": "TW136_two_launches_one_port:TwoLaunchesOnePort",
     "TW137": "TW137_port_out_of_range:PortOutOfRange",
+    "TW138": "TW138_accelerate_file_address:AccelerateFileAddress",
+    "TW139": "TW139_node_rank_out_of_range:NodeRankOutOfRange",
+    "TW140": "TW140_node_list_as_host:NodeListAsHost",
+    "TW141": "TW141_rank_expanded_early:RankExpandedEarly",
+    "TW142": "TW142_variable_in_directive:VariableInDirective",
+    "TW143": "TW143_directive_is_a_comment:DirectiveIsAComment",
 }

@@ -32,4 +32,7 @@ ACCELERATORS: dict[str, str] = {
     "TW227": "TW227_image_for_another_accelerator:ImageForAnotherAccelerator",
     "TW228": "TW228_several_processes_on_mig:SeveralProcessesOnMig",
     "TW229": "TW229_distributed_on_shared_gpu:DistributedOnSharedGpu",
+    "TW230": "TW230_launcher_holds_accelerators:LauncherHoldsAccelerators",
+    "TW231": "TW231_device_plugin_not_tolerating:DevicePluginNotTolerating",
+    "TW232": "TW232_neuron_cache_is_lost:NeuronCacheIsLost",
 }

@@ -28,4 +28,11 @@ NETWORK: dict[str, str] = {
     "TW323": "TW323_device_rdma_not_supported:DeviceRdmaNotSupported",
     "TW324": "TW324_nccl_debug_left_on:NcclDebugLeftOn",
     "TW325": "TW325_variable_misspelled:VariableMisspelled",
+    "TW326": "TW326_neuron_without_efa_provider:NeuronWithoutEfaProvider",
+    "TW327": "TW327_mpirun_without_library_path:MpirunWithoutLibraryPath",
+    "TW328": "TW328_efa_plugin_incomplete:EfaPluginIncomplete",
+    "TW329": "TW329_host_network_without_cluster_dns:HostNetworkWithoutClusterDns",
+    "TW330": "TW330_mesh_sidecar_injected:MeshSidecarInjected",
+    "TW331": "TW331_collective_timeout_too_short:CollectiveTimeoutTooShort",
+    "TW332": "TW332_gang_over_several_zones:GangOverSeveralZones",
 }

@@ -18,19 +18,22 @@ from trainwright.linter.shell.words import Word
 from trainwright.linter.text import Span, Text
 
 _DIRECTIVE = re.compile(r"^#SBATCH\b[ \t]*(.*)$")
+_LOOKALIKE = re.compile(r"^(?:#[ \t]+SBATCH|#[ \t]*(?i:sbatch))[ \t=]+--?\w")
 _TOKEN = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 
 @dataclass(frozen=True)
 class Directives:
     """``flags`` in effect (the last of a repeated option wins), names of ``late`` options that Slurm never sees,
-    the first command line that ended the reading, and ``place``: the line where a missing directive would go."""
+    the first command line that ended the reading, and ``place``: the line where a missing directive would go.
+    ``lookalikes`` are comments that were meant as directives (``# SBATCH``, ``#sbatch``)."""
 
     flags: Flags = field(default_factory=Flags)
     late: tuple[str, ...] = ()
     late_place: Span | None = None
     first_command: Span | None = None
     place: Span | None = None
+    lookalikes: tuple[Span, ...] = ()
 
 
 def read_directives(text: Text) -> Directives:
@@ -43,6 +46,7 @@ def read_directives(text: Text) -> Directives:
     late: list[Word] = []
     first: Span | None = None
     place: Span | None = None
+    lookalikes: list[Span] = []
     at = 0
     for line in text.content.splitlines(keepends=True):
         bare = line.rstrip("\r\n")
@@ -52,6 +56,8 @@ def read_directives(text: Text) -> Directives:
             target.extend(_words(text, at + match.start(1), match[1]))
             if first is None:
                 place = Span(text, at, at + len(bare))
+        elif first is None and _LOOKALIKE.match(bare):
+            lookalikes.append(Span(text, at, at + len(bare)))
         elif bare.strip() and not bare.startswith("#") and first is None:
             first = Span(text, at, at + len(bare))
         at += len(line)
@@ -59,7 +65,7 @@ def read_directives(text: Text) -> Directives:
         place = Span(text, 0, max(1, text.content.find("\n")))
     flags, _ = split_options(words, table, place)
     ignored, _ = split_options(late, table, place)
-    return Directives(flags, tuple(ignored.used), late[0].span if late else None, first, place)
+    return Directives(flags, tuple(ignored.used), late[0].span if late else None, first, place, tuple(lookalikes))
 
 
 def _words(text: Text, start: int, body: str) -> list[Word]:

@@ -86,5 +86,5 @@ def extra_networks(group: PodGroup) -> bool:
     return (
         annotations.open
         or annotations.unknown
-        or any("k8s.v1.cni.cncf.io" in key or "networking.gke.io" in key for key in annotations.keys())  # noqa: SIM118
+        or any("k8s.v1.cni.cncf.io" in key.raw or "networking.gke.io" in key.raw for key, _ in annotations.pairs())
     )
