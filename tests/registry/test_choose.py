@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.checkpoints.disk import Disk, write_file
 from trainwright.checkpoints.format import Manifest
-from trainwright.errors import AnswerNo
+from trainwright.errors import AnswerNo, InputError
 from trainwright.evaluation.held_out import HeldOut
 from trainwright.evaluation.results import Point
 from trainwright.registry.choose import choose
@@ -78,5 +78,8 @@ def test_nothing_whole_is_an_answer_with_the_reasons(tmp_path: Path) -> None:
 def test_a_step_that_was_asked_for_is_taken_or_refused(tmp_path: Path) -> None:
     save(tmp_path, 10, 20)
     assert choose(tmp_path, points(s10=9.0, s20=1.0), step=10).checkpoint.step == 10
-    with pytest.raises(AnswerNo, match="never committed"):
+    with pytest.raises(InputError, match="holds no checkpoint of step 15; the steps are 10, 20"):
         choose(tmp_path, {}, step=15)
+    (tmp_path / "step-00000020" / "data.distcp").unlink()
+    with pytest.raises(AnswerNo, match=r"is damaged: data\.distcp is missing"):
+        choose(tmp_path, {}, step=20)

@@ -16,12 +16,14 @@ def finish(
     output: OutputOption = Output.text,
 ) -> None:
     """Choose the best checkpoint, export and measure it, ask the gate, and register the model. Exit 1 if refused."""
+    from trainwright.cli.working import hush
     from trainwright.errors import AnswerNo
     from trainwright.registry.finish import finish as finish_run
     from trainwright.registry.words import finished_lines
     from trainwright.runs.folder import RunFolder
     from trainwright.runs.progress import ProgressFile
 
+    hush()
     run = RunFolder(run_dir.absolute())
     try:
         done = finish_run(run, ProgressFile(run.progress))

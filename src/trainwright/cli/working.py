@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,9 +15,7 @@ Progress = Callable[[str, int, int | None], None]
 @contextmanager
 def working(first: str) -> Iterator[Progress]:
     """A progress callback with a spinner on standard error; silence where nobody watches."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    _hush_transformers()
+    hush()
     if not is_terminal():
         yield lambda what, done, total: None
         return
@@ -30,8 +29,10 @@ def working(first: str) -> Iterator[Progress]:
         yield show
 
 
-def _hush_transformers() -> None:
-    """Its bars for loading weights would be the only thing that some verbs print."""
+def hush() -> None:
+    """Keep the libraries' own bars and deprecations out of what a verb prints."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         from transformers.utils import logging
     except ImportError:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.checkpoints.format import Checkpoint, Damage
+from trainwright.checkpoints.format import Checkpoint, Damage, step_folders, step_of
 from trainwright.checkpoints.resume import at_step, candidates
 from trainwright.checkpoints.verify import Progress, verify
-from trainwright.errors import AnswerNo
+from trainwright.errors import AnswerNo, InputError, Problem
 from trainwright.evaluation.results import Point
 
 
@@ -29,12 +29,18 @@ class Chosen:
 def choose(
     folder: Path, points: Mapping[int, Point], *, step: int | None = None, progress: Progress | None = None
 ) -> Chosen:
-    """The best whole checkpoint, or that of ``step``. AnswerNo when there is none, or the one asked for is damaged.
+    """The best whole checkpoint, or that of ``step``. AnswerNo when there is none, or the one asked for is
+    damaged; InputError when there is none of that step.
 
     Best is the lowest finite held-out loss measured at exactly the checkpoint's step; without any such measurement
     it is the newest checkpoint.
     """
     if step is not None:
+        known = [step_of(path.name) for path in step_folders(folder)]
+        if step not in known:
+            what = f"holds no checkpoint of step {step}"
+            instead = f"the steps are {', '.join(map(str, reversed(known)))}" if known else "train first"
+            raise InputError([Problem(str(folder), what=what, instead=instead)])
         return Chosen(at_step(folder, step, progress=progress), f"step {step} was asked for")
     damaged: list[str] = []
 
