@@ -90,6 +90,7 @@ daemon() { # HOST NAME COMMAND...: start it unless it runs
 accounting() { # who may run, and the limits that tests meet
   export MYSQL_UNIX_PORT=$BED/mysql/socket
   daemon ctl slurmdbd slurmdbd -D
+  [ -e "$BED/mysql/accounts" ] && return
   manage() { "$here/on" ctl sacctmgr -i "$@" >>"$BED/log/sacctmgr.log" 2>&1 || true; } # "already exists" is fine
   until_true 30 timeout 5 "$here/on" ctl sacctmgr -in list cluster
   manage add cluster bed
@@ -103,6 +104,7 @@ accounting() { # who may run, and the limits that tests meet
     manage modify user $user set DefaultAccount=team
   done
   manage modify account team set qos=normal,small,wide
+  touch "$BED/mysql/accounts"
 }
 
 mkdir -p "$BED"/{etc,log,run,state,spool,dev,bin}
