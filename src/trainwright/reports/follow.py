@@ -85,8 +85,8 @@ class Follower:
     def _event_line(self, event: dict[str, Any]) -> str | None:
         kind, stage = event.get("kind"), event.get("stage")
         first = event.get("rank") in (0, "s")
-        if kind == "started" and event.get("total_steps"):
-            self._total_steps = int(event["total_steps"])
+        if kind == "started" and event.get("steps"):
+            self._total_steps = int(event["steps"])
         if kind == "started" and stage and first:
             self._stage = str(stage)
             return f"{self._stage} …"
