@@ -11,7 +11,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
 
-
 #: Imported once by the server that the ranks are forked from: each rank alone would spend seconds on them.
 _PRELOAD = ["torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict", "torch._dynamo"]
 

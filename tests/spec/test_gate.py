@@ -22,12 +22,22 @@ def test_a_condition_is_decided(text: str, holds: bool) -> None:
     assert parse_gate(text).holds({"eval_loss": 2.0, "baseline": 2.5, "arc": 0.5}) is holds
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "eval_loss", "1 < 2", "__import__('os').system('x') < 1", "a.b < 1", "a[0] < 1", "x < 'a'", "a < b if c else d",
-    
-     "lambda: 1", "x < 1; y", "(x := 1) < 2", "x ** 99 < 1", "a" * 600 + " < 1", "(" * 300],
-)  # fmt: skip
+NO_CONDITION = """
+eval_loss
+1 < 2
+__import__('os').system('x') < 1
+a.b < 1
+a[0] < 1
+x < 'a'
+a < b if c else d
+lambda: 1
+x < 1; y
+(x := 1) < 2
+x ** 99 < 1
+""".splitlines()
+
+
+@pytest.mark.parametrize("text", [*NO_CONDITION, "a" * 600 + " < 1", "(" * 300])
 def test_everything_else_is_refused(text: str) -> None:
     with pytest.raises(GateError):
         parse_gate(text)
