@@ -13,6 +13,8 @@ import pytest
 from report_runs import EVENTS, step_row, write_lines
 
 from trainwright.errors import InputError, MissingExtra
+from trainwright.models.layout import Layout
+from trainwright.planner.plan import Plan, RankBytes, RankClass, StepSeconds
 from trainwright.reports.record import read_run
 from trainwright.reports.report import write_comparison, write_report
 from trainwright.runs.folder import RunFolder
@@ -96,6 +98,18 @@ def test_drawings_leave_colours_and_fonts_to_the_page(make_run: Make) -> None:
     for drawing in drawings:
         assert not re.search(r"#[0-9a-fA-F]{6}|font-family|<style", drawing)
         assert 'aria-label="' in drawing
+
+
+def test_a_pipelines_schedule_is_drawn(make_run: Make) -> None:
+    run = make_run()
+    layout = Layout(pp=2, micro_batch_size=1, micro_batches=4)
+    ranks = tuple(RankClass(stage, RankBytes(weights=10**9)) for stage in range(2))
+    plan = Plan(run.spec().sha256, layout, "p4d", ranks=ranks, step_seconds=StepSeconds(compute=1.0))
+    run.plan_file.write_text(plan.to_json())
+    page = Page(write_report(run).read_text())
+    assert "Pipeline schedule" in page.text
+    assert "stage 1" in page.text
+    assert len(page.ids) == len(set(page.ids))
 
 
 def test_light_and_dark_define_the_same_colours(make_run: Make) -> None:

@@ -6,10 +6,11 @@ Takes a RunRecord, gives HTML. Sections without content are left out, headings a
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import trainwright
-from trainwright.reports import figures
+from trainwright.reports import figures, plan_pictures
 from trainwright.reports.markup import Cell, details, figure, page, preformatted, section, table, text, tile
 from trainwright.reports.record import Row, RunRecord
 from trainwright.reports.run_charts import charts
@@ -234,13 +235,15 @@ def _plan(run: RunRecord) -> str:
             rows.append((name, Cell(planned), measured))
     parts = [table(("", "Planned", "Measured"), rows)]
     if plan.ranks:
-        from dataclasses import asdict
-
         parts_of = {
             f"stage {rank.pp_stage}": {k: v / 2**30 for k, v in asdict(rank.bytes).items()} for rank in plan.ranks
         }
         drawn = figures.bar_rows("planned-memory", "Planned memory of a rank", parts_of, "GiB")
-        parts.append(f'<div class="charts">{figure("Planned memory of a rank", drawn)}</div>')
+        shown = figure("Planned memory of a rank", drawn)
+        if plan.layout.pp > 1 and plan.step_seconds:
+            svg = figures.embeddable(plan_pictures.timeline(plan), "schedule", "Pipeline schedule of a step")
+            shown += figure("Pipeline schedule", f'<div class="paper">{svg}</div>')
+        parts.append(f'<div class="charts">{shown}</div>')
     if plan.reasons:
         items = "".join(f'<li>{text(r.text)} <span class="muted">{text(r.source)}</span></li>' for r in plan.reasons)
         parts.append(f'<div class="card pad"><h3>Why</h3><ul class="facts">{items}</ul></div>')
