@@ -90,7 +90,7 @@ def _counted(folder: Path, layout: Layout) -> list[list[int]]:
         )
         for rank in range(world)
     ]
-    outputs = [process.communicate(timeout=300) for process in processes]
+    outputs = [process.communicate(timeout=900) for process in processes]
     assert all(process.returncode == 0 for process in processes), outputs[0][1][-2000:]
     line = next(line for line in outputs[0][0].splitlines() if line.startswith("BYTES"))
     found: list[list[int]] = json.loads(line.removeprefix("BYTES"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from trainwright.planner.answer import Question
 from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import evaluate
 from trainwright.planner.step import StepModel
-from trainwright.runs import jsonl
 
 #: Steps at the start that a measurement leaves out: compilation, caches, allocator.
 WARM_UP_STEPS = 3
@@ -58,11 +57,7 @@ def measured(metrics: Path) -> tuple[float, int | None]:
     """
     rates: list[float] = []
     peaks: list[int] = []
-    if not metrics.is_file():
-        raise InputError(
-            [Problem(str(metrics), what="no such file", instead="name the folder of a run that trained")]
-        )
-    for row in jsonl.read(metrics):
+    for row in _rows(metrics):
         if row.get("kind", "step") != "step":
             continue
         if (rate := _positive(row.get("tokens_per_s"))) is not None:
@@ -75,6 +70,24 @@ def measured(metrics: Path) -> tuple[float, int | None]:
             f"{metrics} holds {len(rates)} timed steps; more than {WARM_UP_STEPS} are needed", "train longer first"
         )
     return statistics.median(steady), max(peaks) if peaks else None
+
+
+def _rows(metrics: Path) -> Iterator[dict[str, Any]]:
+    """Whole JSON lines; one cut off by a crash is skipped."""
+    try:
+        lines = metrics.read_text("utf-8", errors="replace").splitlines()
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise InputError(
+            [Problem(str(metrics), what=what, instead="name the folder of a run that trained")]
+        ) from error
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
 
 
 def _positive(value: object) -> float | None:
