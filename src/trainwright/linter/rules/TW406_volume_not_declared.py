@@ -1,0 +1,48 @@
+"""TW406: a volumeMount names a volume that the pod does not declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, PodRule, Pods
+
+_FILLED_ELSEWHERE = ("StatefulSet", "NodeSet", "TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
+
+
+class VolumeNotDeclared(PodRule):
+    """The API server refuses such a pod."""
+
+    id = "TW406"
+    severity = "error"
+    category = "memory"
+    summary = "a volumeMount names a volume that the pod does not declare"
+    evidence = "verified"
+    source = "Kubernetes 1.36 pod validation: volumeMounts[].name must match a volume (Not found)"
+
+    def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
+        """Mounts without a volume; groups whose volumes are all written."""
+        group = subject.group
+        if not group.template.exists or subject.job.frontend in _FILLED_ELSEWHERE:
+            return
+        document = subject.job.object
+        if document is None or document.templated:
+            return
+        names = [node.get("name") for node in group.spec.get("volumes").elements()]
+        if group.spec.open or group.spec.get("volumes").open or any(name.string is None for name in names):
+            return
+        if any("inject" in key.raw for key, _ in group.metadata.get("annotations").pairs()):
+            return
+        for container in group.containers:
+            # A container without an image is a patch: its volumes stand elsewhere.
+            for mount in container.mounts if container.image.exists else ():
+                name = mount.node.get("name")
+                if mount.volume is None and name.string and not name.unknown:
+                    declared = ", ".join(sorted(group.volumes)) or "none"
+                    yield self.hit(
+                        name,
+                        f"the pod declares no volume {name.string!r} (it declares {declared}): the API server "
+                        "refuses "
+                        "the pod, so the job never gets one",
+                        f"add {name.string!r} to the pod's volumes, or mount one that is declared",
+                    )
