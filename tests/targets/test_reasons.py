@@ -68,8 +68,8 @@ def test_slurm_resources_are_named_as_people_name_them(text: str, words: str) ->
 @pytest.mark.parametrize(
     ("message", "id_"),
     [
-        ("0/12 nodes are available: 4 node(s) had untolerated taint {dedicated: infra}, 8 Insufficient nvidia.com/gpu. "
-         "preemption: 0/12 nodes are available: 12 No preemption victims found for incoming pod.",
+        ("0/12 nodes are available: 4 node(s) had untolerated taint {dedicated: infra}, 8 Insufficient "
+         "nvidia.com/gpu. preemption: 0/12 nodes are available: 12 No preemption victims found for incoming pod.",
          "ksched-insufficient-device"),
         ("0/5 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu, 2 Insufficient nvidia.com/gpu.",
          "ksched-insufficient-device"),
@@ -79,8 +79,8 @@ def test_slurm_resources_are_named_as_people_name_them(text: str, words: str) ->
          "available: 3 Preemption is not helpful for scheduling.", "ksched-pvc-unbound"),
         ("0/4 nodes are available: 2 node(s) didn't match Pod's node affinity/selector, 2 node(s) had untolerated "
          "taint {x: y}.", "ksched-affinity"),
-        ("0/4 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, 3 node(s) didn't "
-         "match Pod's node affinity/selector.", "ksched-taint-node-health"),
+        ("0/4 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, 3 node(s) "
+         "didn't match Pod's node affinity/selector.", "ksched-taint-node-health"),
         ("0/9 nodes are available: 9 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/9 "
          "nodes are available: 9 Preemption is not helpful for scheduling.", "ksched-taint-plain"),
         ("no nodes available to schedule pods", "ksched-no-nodes"),
@@ -106,8 +106,8 @@ def test_karpenter_part_of_the_own_nodepool_counts_else_the_firmest() -> None:
 
 def test_ec2_code_beats_the_karpenter_text_around_it() -> None:
     text = (
-        "NodeClaim gpu-abcde event: creating instance, insufficient capacity, with fleet error(s), VcpuLimitExceeded: "
-        "You have requested more vCPU capacity than your current vCPU limit of 96 allows"
+        "NodeClaim gpu-abcde event: creating instance, insufficient capacity, with fleet error(s), "
+        "VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 96 allows"
     )
     found = provisioning(text)
     assert found is not None

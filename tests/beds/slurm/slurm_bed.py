@@ -88,7 +88,11 @@ class Bed:
     def cli(self, *arguments: str, code: int | None = 0) -> str:
         """Run the command line to its end; returns standard output."""
         done = subprocess.run(
-            [sys.executable, "-m", "trainwright", *arguments], capture_output=True, text=True, timeout=600, check=False
+            [sys.executable, "-m", "trainwright", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
         )
         assert code is None or done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + (done.stderr if code else "")

@@ -221,7 +221,8 @@ def test_asking_too_much_waits_with_the_reason(bed: Bed) -> None:
 
 
 HOSTILE = [
-    "", " ", "a b", "'", '"', "$HOME", "`id`", "$(id)", "\\", "\\n", "a\nb", "\n", "a\r\nb", "\t", "ä€𝄞", "-x", "--nodes=9",
+    "", " ", "a b", "'", '"', "$HOME", "`id`", "$(id)", "\\", "\\n", "a\nb", "\n", "a\r\nb", "\t", "ä€𝄞", "-x",
+    "--nodes=9",
     "*", "~", "#SBATCH --nodes=9", "\n#SBATCH --hold\n", "!!", "a;b", "a&b", "{a,b}", "%j %x", "\x01\x7f", "\u2028",
     "'\"'\"'", "$'x'", "EOF", "</x>", "null", "1e3", "é\u0301", "\u202etxt",
 ]  # fmt: skip

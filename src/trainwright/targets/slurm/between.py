@@ -31,6 +31,7 @@ _DELAY_SECONDS = 5.0
 _CRASH = 70  # as trainwright.training.worker names it: neither the user's error nor a wish to resume
 _TOO_OFTEN = 2  # failures after which a node is left out
 _TAIL_BYTES = 256 * 1024
+_SLURMS_OWN = ("srun:", "slurmstepd")  # how its lines in a log begin
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,12 @@ def answer(
     if stopping or ended.code == TrainExit.RESUME_ME:
         return "requeue"  # the allocation ends soon
     return f"again {decision.delay_seconds:.0f}"
+
+
+def first_error(run: RunFolder, attempt: int, step: str, events: list[dict[str, Any]]) -> Failure | None:
+    """``first_failure``, but what srun prints about the end of its tasks is no error of its own."""
+    found = first_failure(run, attempt, step, events)
+    return None if found is None or found.text.startswith(_SLURMS_OWN) else found
 
 
 def often(ended: Iterable[Ended]) -> list[str]:
@@ -110,7 +117,7 @@ def known_lines(path: Path) -> list[Match]:
     except OSError:
         return []
     # only what Slurm's programs print of themselves: a user's own text must not look like it
-    own = [line for line in lines if line.startswith(("srun:", "slurmstepd"))]
+    own = [line for line in lines if line.startswith(_SLURMS_OWN)]
     return [found for line in own if (found := match("slurm", line, where="job stdout")) is not None]
 
 
@@ -134,7 +141,7 @@ def _look(
     run: RunFolder, step: str, attempt: int, code: int, events: list[dict[str, Any]]
 ) -> tuple[Ended, Failure | None]:
     """How an attempt ended that ran to its end."""
-    failure = first_failure(run, attempt, step, events)
+    failure = first_error(run, attempt, step, events)
     total = combine(_codes(run, step, attempt), code, failure)
     lines = known_lines(run.stage_log(attempt, step))
     cause = earliest_cause(lines)

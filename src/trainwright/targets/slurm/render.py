@@ -274,7 +274,7 @@ def _steps(stage: str, spec: RunSpec) -> tuple[Step, ...]:
             "--node-rank",
             '"$SLURM_NODEID"',
             "--rendezvous",
-            '"$rendezvous"',
+            '"$TRAINWRIGHT_RENDEZVOUS"',
         )
         return (Step("train", place),)
     report = Step("report", required=False)
@@ -348,7 +348,9 @@ def _container(spec: RunSpec, slurm: SlurmSite, node: Machine | None) -> Contain
         *(quote(f"{path}:{path}") for path in paths),
         *map(quote, slurm.container.mounts),
     )
-    return Container(runtime, spec.image, mounts, nvidia=node is not None and "neuron" not in node.fabric)
+    variables = [name for name, _, _ in _network(spec, node)] + [*spec.env, *spec.secrets]
+    nvidia = node is not None and node.fabric != "neuronlink"
+    return Container(runtime, spec.image, mounts, nvidia=nvidia, variables=tuple(variables))
 
 
 def _paths(spec: RunSpec) -> Iterable[str]:
@@ -358,7 +360,6 @@ def _paths(spec: RunSpec) -> Iterable[str]:
     found += [source.path for source in (*data.sources, *data.eval_sources)] if data else []
     found += [data.chat_template if data else None, spec.register_.path if spec.register_ else None]
     found += [task.path for task in spec.evaluate.tasks]
-    found += [reference.file for reference in spec.secrets.values()]
     for path in found:
         if path is not None and path.startswith("/") and not is_remote(path):
             yield _without_glob(path)

@@ -44,12 +44,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Container:
-    """How the verbs run in an image. ``mounts`` are ``source:target`` pairs of shell words."""
+    """How the verbs run in an image. ``mounts`` are ``source:target`` pairs of shell words.
+
+    ``variables`` must have their values from the job, whatever the image says of them.
+    """
 
     runtime: Literal["pyxis", "apptainer"]
     image: str
     mounts: tuple[str, ...] = ()
     nvidia: bool = False
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def _environment(shell: Shell) -> str:
     lines.append(
         "unset RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR MASTER_PORT  # of a job that this one was submitted from"
     )
-    lines.append(f"export python={shell.interpreter} PYTHONUNBUFFERED=1")
+    lines.append(f"export TRAINWRIGHT_PYTHON={shell.interpreter} PYTHONUNBUFFERED=1")
     lines += [f"export {name}=${{{name}:-{quote(value)}}}  # {why}" for name, value, why in shell.defaults]
     lines += [f"export {name}={quote(value)}" for name, value in shell.environment.items()]
     if shell.secrets:
@@ -146,6 +150,7 @@ if [ ! -f bundle/{STEPS} ]; then
   echo "trainwright: $(hostname) does not see the run's folder; is its storage mounted there?" >&2
   exit 1
 fi
+export TRAINWRIGHT_RUN_DIR=$PWD
 stage={stage}
 pyxis=({pyxis}) enter=({enter})
 . bundle/{STEPS}"""
@@ -169,4 +174,6 @@ def _apptainer(container: Container) -> str:
 
 
 def _pyxis(container: Container) -> str:
-    return f"--container-image={quote(container.image)} --container-mounts={','.join(container.mounts)}"
+    # without --container-env a variable of the image would win over the job's
+    variables = f" --container-env={','.join(container.variables)}" if container.variables else ""
+    return f"--container-image={quote(container.image)} --container-mounts={','.join(container.mounts)}{variables}"

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from trainwright.runs.events import SUPERVISOR
 from trainwright.runs.exit_codes import TrainExit
-from trainwright.runs.failures import Failure, first_failure
+from trainwright.runs.failures import Failure
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.state import JobState, Phase, Reason, ReasonClass
 from trainwright.runs.steps import saved_step
 from trainwright.targets.local.policy import failure_class
 from trainwright.targets.reasons import Match, earliest_cause, explain, match
-from trainwright.targets.slurm.between import known_lines
+from trainwright.targets.slurm.between import first_error, known_lines
 from trainwright.targets.slurm.client import Job
 
 #: What Slurm itself says of a job's end that no exit code can say.
@@ -58,7 +58,7 @@ def look(run: RunFolder, jobs: Mapping[str, Job | None], events: list[dict[str, 
     if ended_badly and stage is not None:
         at = int(ends[-1]["attempt"]) if ends else max(attempt, 1)
         step = str(ends[-1]["stage"]) if ends else stage
-        failure = first_failure(run, at, step, events)
+        failure = first_error(run, at, step, events)
         job = jobs[stage]
         logs = [run.stage_log(at, step), *([run.logs / f"slurm-{job.id}.log"] if job else [])]
         says = earliest_cause([line for log in logs for line in known_lines(log)])

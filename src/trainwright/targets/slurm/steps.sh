@@ -1,14 +1,14 @@
 # How the steps of a run are started, counted and ended. Sourced by every sbatch file of a bundle; the same for all.
-# Before: $PWD is the run's folder; set are python, stage, pyxis (options of srun) and enter (a command's prefix).
+# Before: $PWD is the run's folder; set are TRAINWRIGHT_RUN_DIR, TRAINWRIGHT_PYTHON, stage, pyxis (options of srun)
+# and enter (what a command is prefixed with).
 
-export TRAINWRIGHT_RUN_DIR=$PWD
 run=${PWD##*/}
 attempt=${TRAINWRIGHT_FIRST_ATTEMPT:-1}
 submitted_from=$SLURM_SUBMIT_DIR
 mkdir -p logs events
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 # below the ports that kernels hand out by themselves; by job, because jobs may share a node
-export rendezvous=$head:$((20000 + SLURM_JOB_ID % 10000))
+export TRAINWRIGHT_RENDEZVOUS=$head:$((20000 + SLURM_JOB_ID % 10000))
 
 event() { # KIND FIELDS
   printf '{"v":1,"t":%s,"run_id":"%s","attempt":%s,"rank":"s","kind":"%s",%s}\n' \
@@ -20,7 +20,7 @@ on_node() { # STEP ARGUMENT...: runs on every node; trainwright starts a rank fo
   cd "$SLURM_SUBMIT_DIR" 2>/dev/null || cd "$TRAINWRIGHT_RUN_DIR"
   local step=$1 code=0
   shift
-  ${enter[@]+"${enter[@]}"} "$python" -P -m trainwright "$step" "$TRAINWRIGHT_RUN_DIR" "$@" || code=$?
+  ${enter[@]+"${enter[@]}"} "$TRAINWRIGHT_PYTHON" -P -m trainwright "$step" "$TRAINWRIGHT_RUN_DIR" "$@" || code=$?
   echo "$code" >"$TRAINWRIGHT_RUN_DIR/logs/$TRAINWRIGHT_ATTEMPT/$step-$SLURM_NODEID.exit"
   # 75, saved on a signal: other nodes may be saving still, and --kill-on-bad-exit would end them
   if [ "$code" = 75 ]; then code=0; fi
@@ -30,7 +30,7 @@ on_node() { # STEP ARGUMENT...: runs on every node; trainwright starts a rank fo
 between() { # STEP CODE: what to do after an attempt ended so; the budgets are those of the spec
   local inside=(${enter[@]+"${enter[@]}"})
   if [ ${#pyxis[@]} != 0 ]; then inside=(srun --nodes=1 --ntasks=1 --overlap --mpi=none "${pyxis[@]}"); fi
-  ${inside[@]+"${inside[@]}"} "$python" -P -m trainwright.targets.slurm.between "$TRAINWRIGHT_RUN_DIR" "$@" \
+  ${inside[@]+"${inside[@]}"} "$TRAINWRIGHT_PYTHON" -P -m trainwright.targets.slurm.between "$TRAINWRIGHT_RUN_DIR" "$@" \
     --attempt "$attempt" --nodes "$SLURM_JOB_NODELIST" ${stopping:+--stopping} || echo "stop ${2/lost/1}"
 }
 
