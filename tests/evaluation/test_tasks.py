@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trainwright.errors import InputError
-from trainwright.evaluation.tasks import joined, run_task
+from trainwright.evaluation.tasks import check_task_files, joined, run_task
 from trainwright.spec.model import Task
 
 
@@ -139,3 +139,20 @@ def test_missing_or_empty_files_are_input_errors(tmp_path: Path, content: str | 
         path.write_text(content)
     with pytest.raises(InputError, match=r"rows\.jsonl: (cannot be read|holds no rows)"):
         run_task(Task(name="t", kind="exact_match", path=str(path)), Table())
+
+
+def test_all_task_files_can_be_checked_before_training(tmp_path: Path) -> None:
+    good = jsonl(tmp_path / "good.jsonl", {"prompt": "x", "answer": "1"})
+    bad = jsonl(tmp_path / "bad.jsonl", {"question": "q"}, {"question": "q"})
+    tasks = [
+        Task(name="good", kind="exact_match", path=good),
+        Task(name="bad", kind="multiple_choice", path=bad),
+        Task(name="gone", kind="exact_match", path=str(tmp_path / "gone.jsonl")),
+        Task(name="arc_easy", kind="lm_eval"),
+    ]
+    check_task_files(tasks[:1])
+    with pytest.raises(InputError) as caught:
+        check_task_files(tasks)
+    assert [(Path(p.path).name, p.line) for p in caught.value.problems] == [
+        ("bad.jsonl", 1), ("bad.jsonl", 2), ("gone.jsonl", 0),
+    ]  # fmt: skip

@@ -27,7 +27,7 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         name = f"base-{tied}-{masked}"
         if name in made:
             return made[name]
-        from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
+        from transformers import BertConfig, BertForPreTraining, LlamaConfig, LlamaForCausalLM
 
         folder = tmp_path_factory.mktemp(name)
         tokenizer = _tokenizer()
@@ -36,7 +36,7 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         common = {"vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
                   "num_attention_heads": 4, "max_position_embeddings": 64, "initializer_range": 0.2}  # fmt: skip
         if masked:
-            BertForMaskedLM(BertConfig(**common)).save_pretrained(folder)
+            BertForPreTraining(BertConfig(**common)).save_pretrained(folder)
         else:
             config = LlamaConfig(
                 **common, num_key_value_heads=2, bos_token_id=1, eos_token_id=2, tie_word_embeddings=tied
@@ -68,7 +68,14 @@ def _tokenizer() -> Any:
 def make_run(tmp_path: Path, base_model: Callable[..., Path]) -> Callable[..., RunFolder]:
     """A run's folder with a checkpoint for each step in ``losses``, whose weights depend on the step."""
 
-    def make(losses: dict[int, float], *, tied: bool = False, masked: bool = False, **changes: Any) -> RunFolder:
+    def make(
+        losses: dict[int, float],
+        *,
+        tied: bool = False,
+        masked: bool = False,
+        sentence_pairs: bool = False,
+        **changes: Any,
+    ) -> RunFolder:
         text = tmp_path / "text"
         text.mkdir(exist_ok=True)
         for number in range(30):
@@ -79,6 +86,8 @@ def make_run(tmp_path: Path, base_model: Callable[..., Path]) -> Callable[..., R
             "data": {"sources": [str(text)], "eval_fraction": 0.3},
             "sequence_length": 32, "precision": "fp32", "objective": "masked" if masked else "causal", **changes,
         }  # fmt: skip
+        if sentence_pairs:
+            values["masked"] = {"sentence_pairs": True}
         spec = spec_from_values(values)
         run = RunFolder(tmp_path / "runs" / "tiny-0a1b2c3d")
         run.root.mkdir(parents=True)

@@ -99,6 +99,19 @@ def test_a_masked_model_is_exported_for_its_own_class(make_run: Make, tmp_path: 
     assert torch.equal(logits(model), logits(live(run)))
 
 
+def test_a_model_of_sentence_pairs_keeps_both_heads(make_run: Make, tmp_path: Path) -> None:
+    run = make_run({5: 2.0}, masked=True, sentence_pairs=True)
+    folder = exported(run, tmp_path / "out").folder
+    both = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()
+    reference = live(run)
+    rows = {"input_ids": torch.arange(1, 21)[None]}
+    with torch.no_grad():
+        assert torch.equal(both(**rows).seq_relationship_logits, reference(**rows).seq_relationship_logits)
+        assert torch.equal(both(**rows).prediction_logits, reference(**rows).prediction_logits)
+    masked = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    assert torch.equal(logits(masked), both(**rows).prediction_logits)
+
+
 def test_the_specs_chat_template_replaces_the_tokenizers(make_run: Make, tmp_path: Path) -> None:
     (tmp_path / "chat.jinja").write_text("{{ messages[0]['content'] }}")
     values = {"data": {"sources": [str(tmp_path / "text")], "chat_template": str(tmp_path / "chat.jinja")}}

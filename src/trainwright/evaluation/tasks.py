@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from trainwright.errors import InputError, Problem
 from trainwright.evaluation.task_rows import AnswerRow, ChoiceRow, answer_rows, choice_rows
 from trainwright.spec.model import Task
 
@@ -73,6 +74,20 @@ def run_task(task: Task, model: Completer, progress: Progress = silent) -> TaskR
     if task.kind == "multiple_choice":
         return multiple_choice(task.name, choice_rows(path, task.limit), model, step)
     return exact_match(task.name, answer_rows(path, task.limit), model, step)
+
+
+def check_task_files(tasks: Sequence[Task]) -> None:
+    """Read every file that tasks name. InputError with all bad rows of all files: better now than after training."""
+    problems: list[Problem] = []
+    for task in tasks:
+        read = {"multiple_choice": choice_rows, "exact_match": answer_rows}.get(task.kind)
+        try:
+            if read is not None and task.path is not None:
+                read(Path(task.path), task.limit)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
 
 
 def multiple_choice(
