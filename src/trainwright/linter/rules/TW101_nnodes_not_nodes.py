@@ -36,6 +36,7 @@ class NnodesNotNodes(LaunchRule):
                 f"start{'s' if nodes == 1 else ''}: the rendezvous never completes, while the accelerators "
                 f"are held",
                 f"{option} {nodes}, or start {told.value} nodes",
+                severity="warning" if _may_grow(subject, told.value) else None,
             )
         elif (
             isinstance(told, Known) and told.value < nodes and (subject.group is not None or subject.srun is not None)
@@ -53,3 +54,9 @@ class NnodesNotNodes(LaunchRule):
                 f"alone, with its own full copy of the job",
                 f"--nnodes={nodes} with --rdzv_backend=c10d --rdzv_endpoint=<first node>:29500",
             )
+
+
+def _may_grow(launch: JobLaunch, nodes: int) -> bool:
+    """Whether an autoscaler may add the missing pods: an elastic PyTorchJob that reaches this number."""
+    most = launch.job.get("spec", "elasticPolicy", "maxReplicas").integer
+    return most is not None and most >= nodes

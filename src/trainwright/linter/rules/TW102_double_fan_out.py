@@ -32,6 +32,8 @@ class DoubleFanOut(LaunchRule):
         if outer is None or (copies.known or 1) < 2:
             return
         each = subject.processes_per_node.known
+        if subject.srun is None and (each or 0) < 2:
+            return  # under MPI, accelerate launch without a count runs one process per slot
         total = (
             f"{copies.known} × {each} = {(copies.known or 0) * each} processes"
             if each

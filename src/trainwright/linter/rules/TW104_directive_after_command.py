@@ -22,6 +22,8 @@ class DirectiveAfterCommand(ScriptRule):
     def check(self, subject: ScriptDocument, project: Project) -> Iterator[Hit]:
         """One hit, at the first ignored directive."""
         late, first = subject.directives.late, subject.directives.first_command
+        if subject.path.endswith((".md", ".markdown")) and not subject.text.content.lstrip().startswith("#!"):
+            return  # a terminal session that shows a script, not the script itself
         if late and first is not None:
             names = ", ".join(dict.fromkeys("--" + name.replace("_", "-") for name in late[:4]))
             yield self.hit(

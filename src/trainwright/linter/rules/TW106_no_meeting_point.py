@@ -63,4 +63,9 @@ class NoMeetingPoint(LaunchRule):
             instead = "--main_process_ip <first node> --main_process_port 29500"
         else:
             return
-        yield self.hit(subject, why, instead)
+        yield self.hit(
+            subject,
+            why,
+            instead,
+            severity=None if subject.group is not None or subject.job.slurm is not None else "warning",
+        )

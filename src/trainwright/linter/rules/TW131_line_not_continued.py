@@ -10,7 +10,7 @@ from trainwright.linter.rule import (
     JobRule,
 )
 from trainwright.linter.shell.walk import Script
-from trainwright.linter.text import Span
+from trainwright.linter.text import PLACEHOLDER, Span
 from trainwright.linter.view.job import TrainingJob
 
 
@@ -49,7 +49,7 @@ class LineNotContinued(JobRule):
             else [c.script for c in subject.containers() if c.script is not None]
         )
         for script in scripts:
-            if script.has_error:
+            if script.has_error or PLACEHOLDER in script.text.content or script.text.root().shown is not None:
                 continue
             for place, name in _stray_options(script):
                 yield self.hit(
@@ -57,5 +57,6 @@ class LineNotContinued(JobRule):
                     f"the shell takes {name} for a command of its own: the command above ended before "
                     "it (no backslash there, a blank behind it, or a comment between)",
                     "end every line of the command but the last in a backslash, with nothing behind it",
+                    severity="warning" if subject.document.path.endswith((".md", ".markdown")) else None,
                 )
                 break

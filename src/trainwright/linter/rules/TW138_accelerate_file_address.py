@@ -29,7 +29,7 @@ class AccelerateFileAddress(ConfigRule):
     def check(self, subject: ConfigDocument, project: Project) -> Iterator[Hit]:
         """Address and rank of one file."""
         machines = subject.get("num_machines").integer
-        if machines is None or machines < 2 or subject.node.open:
+        if machines is None or machines < 2 or subject.node.open or subject.get("mpirun_config").exists:
             return
         address, rank = subject.get("main_process_ip"), subject.get("machine_rank")
         if address.string is not None and (

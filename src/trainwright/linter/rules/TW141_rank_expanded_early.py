@@ -48,7 +48,9 @@ class RankExpandedEarly(LaunchRule):
                         )
         for name in ("RANK", "LOCAL_RANK"):
             variable = subject.env(name)
-            for word in variable.words if variable is not None and variable.place is not None else ():
+            if variable is None or variable.place is None:
+                continue
+            for word in variable.words:
                 for reference in word.references:
                     if reference.name in _PER_TASK and reference.shell == "batch":
                         yield self.hit(
@@ -56,4 +58,4 @@ class RankExpandedEarly(LaunchRule):
                             f"the batch shell sets {name} once, from its own {reference.name}, which "
                             f"is 0: every task gets {name}=0",
                             _INSTEAD.format(reference.name),
-                        )  # type: ignore[arg-type]
+                        )

@@ -33,7 +33,7 @@ class NeuronCacheIsLost(PodRule):
             if (
                 "neuron" not in (container.accelerator or "")
                 or container.env_open
-                or not any(launch.container is container for launch in subject.job.training_launches)
+                or not any(launch.tool and launch.container is container for launch in subject.job.training_launches)
                 or not subject.job.ends
             ):
                 continue

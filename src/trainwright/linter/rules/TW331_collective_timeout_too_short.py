@@ -47,7 +47,7 @@ class CollectiveTimeoutTooShort(LaunchRule):
         if first is None and not few:
             return
         yield self.hit(
-            first or workers,  # type: ignore[arg-type]
+            first or workers,
             "the other ranks wait in a barrier while "
             + (
                 "the main process prepares the data"

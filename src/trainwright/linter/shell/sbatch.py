@@ -18,7 +18,7 @@ from trainwright.linter.shell.words import Word
 from trainwright.linter.text import Span, Text
 
 _DIRECTIVE = re.compile(r"^#SBATCH\b[ \t]*(.*)$")
-_LOOKALIKE = re.compile(r"^(?:#[ \t]+SBATCH|#[ \t]*(?i:sbatch))[ \t=]+--?\w")
+_LOOKALIKE = re.compile(r"^(?:#[ \t]+SBATCH|#(?!SBATCH)(?i:sbatch))[ \t=]+--?\w")
 _TOKEN = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 
