@@ -101,3 +101,8 @@ def test_nothing_asked_is_told_what_is_missing() -> None:
     with pytest.raises(InputError) as raised:
         question_of(Asked())
     assert {p.field for p in raised.value.problems} == {"model", "machine"}
+
+
+def test_a_precision_that_the_accelerator_lacks_is_refused() -> None:
+    with pytest.raises(InputError, match="a100-40gb does not compute"):
+        question_of(Asked(model="llama-3.1-8b", machine="p4d.24xlarge", precision="fp8"))

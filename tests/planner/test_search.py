@@ -149,3 +149,13 @@ def test_rejections_say_why() -> None:
 def test_two_searches_give_the_same_answer() -> None:
     first, second = (search(_model(DENSE, 8, 4, 64, 40)) for _ in range(2))
     assert [one.layout for one in first.ranked] == [one.layout for one in second.ranked]
+
+
+def test_offloaded_state_must_fit_into_the_host() -> None:
+    model = _model(DENSE, 4, 1, 8, 80)
+    offloading = replace(model.workload, recipe="deepspeed", stack="deepspeed", offload_optimizer="cpu")
+    for gib, possible in ((1, False), (512, True)):
+        machine = replace(model.machine, host_memory_bytes=gib * 2**30)
+        found = search(StepModel(offloading, machine, model.constants), Space(forced={"tp": 1, "pp": 1, "cp": 1}))
+        assert bool(found.ranked) == possible
+        assert any(one.reason.startswith("host memory") for one in found.rejected) != possible

@@ -112,11 +112,7 @@ def answer_layout(question: Question, layout: Layout) -> Plan:
     plan = to_plan(question, model, evaluated)
     told = [Reason("This layout was given; nothing was searched.", "--layout")]
     if not evaluated.fits:
-        text = (
-            f"It does not fit: the fullest rank needs {evaluated.peak / GIB:.1f} GiB, "
-            f"{evaluated.capacity / GIB:.1f} GiB are usable."
-        )
-        told.append(Reason(text, "memory"))
+        told.append(Reason(f"It does not fit: {_lacking(evaluated)}.", "memory"))
     return replace(plan, reasons=tuple(told))
 
 
@@ -139,12 +135,27 @@ def _no(question: Question, model: StepModel, found: Found) -> Exception:
     closest = found.closest
     helping = remedies(model, question.space, closest)
     message = (
-        f"{question.workload.dims.name} does not fit on {question.machine.nodes} × {question.machine.name}: the "
-        f"closest of {found.legal} layouts ({closest.layout}) needs {closest.peak / GIB:.1f} GiB of "
-        f"{closest.capacity / GIB:.1f} GiB per accelerator"
+        f"{question.workload.dims.name} does not fit on {question.machine.nodes} × {question.machine.name}: with the "
+        f"closest of {found.legal} layouts ({closest.layout}) {_lacking(closest)}"
     )
     plan = replace(to_plan(question, model, closest), rejected=found.rejected)
     return DoesNotFit(message, plan, helping)
+
+
+def _lacking(evaluated: Evaluated) -> str:
+    """What there is too little of, with both figures."""
+    parts = []
+    if evaluated.host_bytes > evaluated.host_capacity:
+        parts.append(
+            f"the host needs {evaluated.host_bytes / GIB:.0f} GiB for what is offloaded, "
+            f"{evaluated.host_capacity / GIB:.0f} GiB are usable"
+        )
+    if evaluated.peak > evaluated.capacity or not parts:
+        parts.insert(
+            0,
+            f"the fullest rank needs {evaluated.peak / GIB:.1f} GiB, {evaluated.capacity / GIB:.1f} GiB are usable",
+        )
+    return " and ".join(parts)
 
 
 def to_plan(question: Question, model: StepModel, best: Evaluated) -> Plan:

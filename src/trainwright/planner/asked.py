@@ -240,10 +240,7 @@ def _workload(asked: Asked, shape: ModelShape, machine: Machine, layout: Layout 
 
 
 def _check_precision(workload: Workload, machine: Machine) -> None:
-    try:
-        machine.flops(workload.precision)
-    except ValueError as error:
-        known = ", ".join(name for name, _ in machine.peak) or "none"
-        raise InputError(
-            [Problem("plan", field="--precision", what=str(error), instead=f"it states {known}")]
-        ) from error
+    known = [name for name, _ in machine.peak]
+    if workload.precision not in known:
+        what = f"is {workload.precision}, which {machine.accelerator} does not compute"
+        raise InputError([Problem("plan", field="--precision", what=what, instead=f"one of {', '.join(known)}")])

@@ -6,9 +6,11 @@ The value between the formulas and everything that reads them (search, plan, why
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainwright.models.layout import Layout
+from trainwright.planner.memory import Cut
 from trainwright.planner.plan import Collective, RankBytes, StepSeconds
 from trainwright.planner.schedule import balanced_stages
 from trainwright.planner.step import StepModel
@@ -85,23 +87,24 @@ def evaluate(model: StepModel, layout: Layout, chunks: int = 1) -> Evaluated:
         ranks=ranks,
         seconds=seconds,
         capacity=machine.memory_bytes,
-        host_bytes=_host_bytes(model, layout),
-        host_capacity=_host_capacity(model),
+        host_bytes=host_bytes(model, layout, layout.stages),
+        host_capacity=host_capacity(model),
         tokens_per_s=per_second,
         mfu=flops / peak,
         collectives=tuple(collectives),
     )
 
 
-def _host_bytes(model: StepModel, layout: Layout) -> int:
+def host_bytes(model: StepModel, cut: Cut, stages: Sequence[int]) -> int:
+    """Bytes of host memory that one node's ranks need together for what is offloaded."""
     per_rank = 0.0
-    for stage in {0, layout.pp - 1}:
-        layers = sum(layout.stages[stage :: layout.pp])
-        dense, experts, _ = model.memory.stage_params(layout, layers, stage == 0, stage == layout.pp - 1)
-        per_rank = max(per_rank, model.memory.host_bytes(layout, dense, experts))
+    for stage in {0, cut.pp - 1}:
+        layers = sum(stages[stage :: cut.pp])
+        dense, experts, _ = model.memory.stage_params(cut, layers, stage == 0, stage == cut.pp - 1)
+        per_rank = max(per_rank, model.memory.host_bytes(cut, dense, experts))
     return round(per_rank * model.machine.per_node)
 
 
-def _host_capacity(model: StepModel) -> int:
-    # A tenth is left to the system, data loading and pinned buffers.
+def host_capacity(model: StepModel) -> int:
+    """Bytes of host memory that training may use: a tenth is left to the system, data loading and pinned buffers."""
     return int(model.machine.host_memory_bytes * 0.9)

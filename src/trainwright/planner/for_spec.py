@@ -60,7 +60,7 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
         dims=dims,
         sequence_length=spec.sequence_length,
         global_batch_size=spec.global_batch_size,
-        precision=cast(Precision, "bf16" if spec.precision == "auto" else spec.precision),
+        precision=_precision(spec, machine),
         optimizer=_OPTIMIZERS[spec.optimizer.name],
         method=cast(Method, spec.method),
         lora_rank=spec.lora.rank,
@@ -106,6 +106,19 @@ def machine_for(spec: RunSpec, site: Site) -> Machine:
         share = asked / machine.per_node
         machine = replace(machine, per_node=asked, inter_bandwidth=machine.inter_bandwidth * share)
     return machine
+
+
+def _precision(spec: RunSpec, machine: Machine) -> Precision:
+    """``auto`` is bf16 where the accelerator computes it, else fp32, as the trainer decides."""
+    known = dict(machine.peak)
+    if spec.precision == "auto":
+        return "bf16" if "bf16" in known else "fp32"
+    if spec.precision not in known:
+        what = f"is {spec.precision}, which {machine.accelerator} does not compute"
+        raise InputError(
+            [Problem("spec", field="precision", what=what, instead=f"one of {', '.join(known)}, or auto")]
+        )
+    return cast(Precision, spec.precision)
 
 
 def _length(spec: RunSpec) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from trainwright.models.layout import Layout
-from trainwright.planner.evaluate import Evaluated, evaluate
+from trainwright.planner.evaluate import Evaluated, evaluate, host_bytes, host_capacity
 from trainwright.planner.legality import divisors, tp_trouble
 from trainwright.planner.plan import Rejected
 from trainwright.planner.schedule import balanced_stages
@@ -108,6 +108,8 @@ def search(
     over: list[tuple[int, Cut]] = []
     legal = fitting = evaluated = 0
     capacity = int(model.machine.memory_bytes * (1 - space.headroom))
+    offloading = "cpu" in (model.workload.offload_optimizer, model.workload.offload_parameters)
+    host_room = host_capacity(model)
     threshold = float("inf")
     for bound, outer in queue:
         if objective == "time" and bound >= threshold:
@@ -118,6 +120,10 @@ def search(
             legal += 1
             peak = max(round(model.memory.total(cut, params, dynamic)) for params, dynamic in held)
             if peak > capacity:
+                over.append((peak, cut))
+                continue
+            if offloading and host_bytes(model, cut, stages) > host_room:
+                counts["host memory"] = counts.get("host memory", 0) + 1
                 over.append((peak, cut))
                 continue
             fitting += 1
@@ -139,6 +145,10 @@ def search(
         counts["memory"] = len(over)
     rejected = [Rejected(cut.layout(layers), text) for _, cut, text in refused[: most_rejected // 2]]
     for peak, cut in _distinct(over)[: most_rejected - len(rejected)]:
+        if peak <= capacity:
+            reason = f"host memory: what is offloaded does not fit into {host_room / 2**30:.0f} GiB of a node"
+            rejected.append(Rejected(cut.layout(layers), reason))
+            continue
         room = f"{capacity / 2**30:.1f} of {model.machine.memory_bytes / 2**30:.1f} GiB may be planned"
         reason = f"memory: needs {peak / 2**30:.1f} GiB per accelerator, {room}"
         rejected.append(Rejected(cut.layout(layers), reason))
