@@ -28,8 +28,9 @@ def load(path: str | Path, overrides: Iterable[str] = (), site: str | Path | Non
 def plan(loaded: Loaded) -> Plan:
     """Decide the layout and what follows from it. Raises InputError for a layout that cannot be."""
     from trainwright.planner.explicit import plan_local
+    from trainwright.planner.for_spec import plan_spec
 
-    return plan_local(loaded)
+    return plan_local(loaded) if loaded.spec.compute.instance == "local" else plan_spec(loaded)
 
 
 def render(
@@ -102,10 +103,11 @@ def resume(run: JobRef, overrides: Iterable[str] = ()) -> JobRef:
 
 
 def schema(kind: str = "run") -> dict[str, Any]:
-    """JSON Schema of the run spec (``run``) or of the site file (``site``)."""
+    """JSON Schema of the run spec (``run``), of the site file (``site``) or of a plan (``plan``)."""
+    from trainwright.planner.schema import plan_schema
     from trainwright.spec.schema import json_schema
 
-    return json_schema(kind)
+    return plan_schema() if kind == "plan" else json_schema(kind)
 
 
 def lint(paths: Iterable[str | Path], **options: Any) -> list[Finding]:

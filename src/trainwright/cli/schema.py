@@ -12,7 +12,7 @@ from trainwright.cli.output import Output, OutputOption
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(help="run or site.")] = "run",
+    kind: Annotated[str, typer.Argument(help="run, site or plan.")] = "run",
     directory: Annotated[Path | None, typer.Option("--dir", help="Write KIND.schema.json there instead.")] = None,
     output: OutputOption = Output.json,
 ) -> None:

@@ -55,6 +55,9 @@ def respond(request: Request) -> Response:
     """Answer. InputError for bad input; a plan that does not fit is a Response with exit code 1."""
     if request.what[:1] == ("diff",):
         return _diff(request)
+    if (local := _local_plan(request)) is not None:
+        _write(request, local)
+        return Response(local.to_dict(), _local_text(local), 0)
     question, layout = _question(request)
     if request.calibrate is not None:
         return _calibrate(request, question)
@@ -68,6 +71,24 @@ def respond(request: Request) -> Response:
     from trainwright.reports.plan_text import plan_text
 
     return Response(plan.to_dict(), plan_text(plan, colour=request.colour), 0 if plan.extra.get("fits", True) else 1)
+
+
+def _local_plan(request: Request) -> Plan | None:
+    """The plan of a spec that runs on this machine, which is nobody's instance type: layout and reasons only."""
+    if len(request.what) != 1 or request.calibrate or request.compare or request.deadline or request.budget:
+        return None
+    from trainwright.planner.explicit import plan_local
+    from trainwright.spec.load import load
+
+    loaded = load(request.what[0], request.overrides, request.site)
+    return plan_local(loaded) if loaded.spec.compute.instance == "local" else None
+
+
+def _local_text(plan: Plan) -> str:
+    lines = [f"{plan.layout} on {plan.machine}", *(f" • {reason.text} ({reason.source})" for reason in plan.reasons)]
+    return "\n".join(
+        [*lines, "Memory, time and cost are planned for instance types: set compute.instance, or --machine."]
+    )
 
 
 def _question(request: Request) -> tuple[Question, Any]:

@@ -27,7 +27,7 @@ class _Generator(GenerateJsonSchema):
 def json_schema(kind: str = "run") -> dict[str, Any]:
     """The schema of ``run`` or ``site`` in JSON Schema 2020-12."""
     if kind not in _KINDS:
-        raise InputError([Problem("schema", what=f"there is no kind {kind!r}", instead=did_you_mean(kind, _KINDS))])
+        raise InputError([Problem("schema", what=f"there is no kind {kind!r}", instead=did_you_mean(kind, [*_KINDS, "plan"]))])
     model, title = _KINDS[kind]
     schema = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
     for name in _SHORTHANDS:
