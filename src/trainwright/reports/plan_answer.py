@@ -87,7 +87,7 @@ def _local_plan(request: Request) -> Plan | None:
 def _local_text(plan: Plan) -> str:
     lines = [f"{plan.layout} on {plan.machine}", *(f" • {reason.text} ({reason.source})" for reason in plan.reasons)]
     return "\n".join(
-        [*lines, "Memory, time and cost are planned for instance types: set compute.instance, or --machine."]
+        [*lines, "Memory, time and cost are planned for instance types: --set compute.instance=p5.48xlarge"]
     )
 
 
