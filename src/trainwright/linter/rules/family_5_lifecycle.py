@@ -4,4 +4,10 @@ from __future__ import annotations
 
 LIFECYCLE: dict[str, str] = {
     "TW501": "TW501_sidecar_blocks_completion:SidecarBlocksCompletion",
+    "TW502": "TW502_upload_without_final_flush:UploadWithoutFinalFlush",
+    "TW503": "TW503_checkpoints_die_with_pod:CheckpointsDieWithPod",
+    "TW504": "TW504_checkpoints_on_node_disk:CheckpointsOnNodeDisk",
+    "TW505": "TW505_model_only_cannot_resume:ModelOnlyCannotResume",
+    "TW506": "TW506_object_store_as_checkpoint_folder:ObjectStoreAsCheckpointFolder",
+    "TW507": "TW507_one_node_claim_across_nodes:OneNodeClaimAcrossNodes",
 }

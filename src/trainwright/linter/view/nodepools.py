@@ -13,7 +13,9 @@ from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.node import Node
 from trainwright.linter.project import Project
 from trainwright.linter.values import Known
-from trainwright.linter.view.machines import INSTANCE_LABEL, pool_requirement
+from trainwright.linter.view.job import TrainingJob
+from trainwright.linter.view.machines import INSTANCE_LABEL, accepts, pool_requirement
+from trainwright.linter.view.pods import PodGroup
 
 CAPACITY = "karpenter.sh/capacity-type"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -92,3 +94,22 @@ def decided_elsewhere(pool: KubernetesObject) -> bool:
     return any(
         node.unknown or node.open for node in (pool.get("spec"), spec, spec.get("requirements"), spec.get("taints"))
     )
+
+
+_SPOT = (
+    (CAPACITY, "spot"), ("eks.amazonaws.com/capacityType", "SPOT"), ("node.kubernetes.io/lifecycle", "spot"),
+    ("cloud.google.com/gke-spot", "true"), ("kubernetes.azure.com/scalesetpriority", "spot"),
+)  # fmt: skip
+
+
+def on_spot(job: TrainingJob, group: PodGroup, project: Project) -> Known[str] | None:
+    """The place that puts these pods on interruptible capacity; None when nothing certainly does. Karpenter prefers
+    spot to on-demand wherever a pool allows both."""
+    for label, value in _SPOT:
+        chosen = group.selected(label)
+        if chosen:
+            return chosen[0] if {known.value for known in chosen} == {value} else None
+    pools = [pool for pool in project.related(job.document, "NodePool") if accepts(pool, group)]
+    allowed = [pool_requirement(pool, CAPACITY) or [] for pool in pools]
+    spots = [next((known for known in values if known.value == "spot"), None) for values in allowed]
+    return spots[0] if spots and all(spot is not None for spot in spots) else None

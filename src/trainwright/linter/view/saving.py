@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trainwright.linter.shell.flags import Flag, Flags
 from trainwright.linter.shell.walk import Script, walk_script
-from trainwright.linter.shell.words import Command
+from trainwright.linter.shell.words import Command, Word
 from trainwright.linter.text import Span
 from trainwright.linter.values import Known
 from trainwright.linter.view.job import JobLaunch, TrainingJob
@@ -173,3 +173,77 @@ def _endless(command: Command) -> bool:
     if command.name == "sleep":
         return any(word.known in ("infinity", "inf") for word in command.words[1:])
     return command.name == "tail" and command.has("-f", "-F", "--follow", "-fn")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A copy of a folder to or from an object store. ``mirrors``: what the source lacks is deleted at the target."""
+
+    command: Command
+    source: Word
+    target: Word
+    mirrors: bool
+
+    @property
+    def uploads(self) -> bool:
+        """From this machine to the store."""
+        return _remote(self.target) and not _remote(self.source)
+
+    @property
+    def downloads(self) -> bool:
+        """From the store to this machine."""
+        return _remote(self.source) and not _remote(self.target)
+
+
+_TOOLS = {
+    "aws": ("s3",), "gsutil": (), "gcloud": ("storage",), "s5cmd": (), "rclone": (), "azcopy": (), "mc": (),
+}  # fmt: skip
+_VERBS = frozenset({"sync", "cp", "copy", "mv", "move", "rsync", "mirror"})
+_WITH_VALUE = frozenset({"--exclude", "--include", "--region", "--profile", "--endpoint-url", "--storage-class",
+                         "--transfers", "--numworkers", "--config", "--log-level"})  # fmt: skip
+
+
+def transfers(container: Container) -> Iterator[Transfer]:
+    """Copies to and from object stores that a container makes."""
+    script = shell_script(container)
+    commands = script.commands if script is not None else [launch.command for launch in container.launches]
+    yield from transfers_of(commands)
+
+
+def transfers_of(commands: list[Command]) -> Iterator[Transfer]:
+    """Copies to and from object stores among commands."""
+    for command in commands:
+        if command.name not in _TOOLS:
+            continue
+        operands: list[Word] = []
+        skip = False
+        for word in command.words[1:]:
+            text = word.expanded
+            if skip or text.startswith("-"):
+                skip = not skip and text in _WITH_VALUE
+                continue
+            operands.append(word)
+        verbs = [word.expanded for word in operands[: len(_TOOLS[command.name]) + 1]]
+        if len(operands) < 3 or not _VERBS & set(verbs):
+            continue
+        mirrors = command.has("--delete", "--delete-destination=true", "-d", "--remove") or (
+            command.name == "rclone" and "sync" in verbs
+        )
+        yield Transfer(command, operands[-2], operands[-1], mirrors)
+
+
+def _remote(word: Word) -> bool:
+    return "://" in word.expanded or bool(re.match(r"^[\w-]{2,}:", word.expanded))
+
+
+def strict_shell(container: Container | None, commands: list[Command], option: str, letter: str = "") -> bool:
+    """Whether a shell option (``errexit`` with letter "e", ``pipefail``) is on: by ``set``, or on the command line of
+    the shell that a container starts."""
+    words = [word for command in commands if command.name in ("set", "shopt") for word in command.words[1:]]
+    if container is not None and container.script is not None:
+        words += list(container.words[1:-1])
+    for word in words:
+        text = word.expanded
+        if text == option or (letter and re.fullmatch(rf"-[a-z]*{letter}[a-z]*", text)):
+            return True
+    return False

@@ -1,0 +1,56 @@
+"""TW505: a run that saves weights only is told to resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, LaunchRule
+from trainwright.linter.view.job import JobLaunch
+from trainwright.linter.view.saving import resume_flag
+
+_WHY = (
+    "checkpoints hold the weights only, no optimizer, scheduler or random state, so the run cannot be "
+    "resumed from them"
+)
+
+
+class ModelOnlyCannotResume(LaunchRule):
+    """``save_only_model`` and resuming exclude one another."""
+
+    id = "TW505"
+    severity = "error"
+    category = "lifecycle"
+    summary = "save_only_model is on in a run that is told to resume"
+    evidence = "verified"
+    source = (
+        "transformers 5.24 Trainer: save_only_model saves no optimizer, scheduler and RNG state, and "
+        "DeepSpeed raises "
+        '"Can\'t find a valid checkpoint"; hiyouga/LlamaFactory#5497; huggingface/transformers#27751'
+    )
+
+    def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
+        """Options of the HF Trainer and of what wraps it."""
+        arguments = subject.arguments
+        only = arguments.find("save_only_model", "save_model_only", "save_weights_only")
+        if only is None or arguments.switch(only.name).known is not True:
+            return
+        resumes = resume_flag(arguments)
+        sharded = arguments.find("deepspeed", "fsdp", "fsdp_config")
+        best = arguments.switch("load_best_model_at_end")
+        if resumes is not None:
+            extra = ' (DeepSpeed stops with "Can\'t find a valid checkpoint")' if arguments.has("deepspeed") else ""
+            yield self.hit(
+                only,
+                f"{_WHY}{extra}, but {resumes.word.expanded} asks for that",
+                f"--{only.name} false: a restartable run needs its full state",
+            )
+        elif best.known is True and sharded is not None:
+            yield self.hit(
+                only,
+                f"{_WHY}, and with --{sharded.name} the Trainer refuses save_only_model together with "
+                "load_best_model_at_end",
+                "drop one of them",
+            )
+        elif subject.job.slurm is not None and subject.job.slurm.flags.has("requeue"):
+            yield self.hit(only, f"{_WHY}, but the job is requeued", f"--{only.name} false", "warning")
