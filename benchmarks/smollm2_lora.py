@@ -143,7 +143,9 @@ def main() -> None:
                 command = [sys.executable, __file__, "--model", options.model, "--steps", str(options.steps)]
                 command += ["--child", arm, str(root)]
                 environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-                done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+                done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+                if done.returncode:
+                    sys.exit(f"{arm} ended with exit code {done.returncode}")
                 figures[arm].append(json.loads(done.stdout.splitlines()[-1]))
     base = figures["hf trainer"]
     print(f"{'arm':<19}{'tokens/s':>10}{'× HF (pairs)':>14}{'peak GiB':>10}")

@@ -226,3 +226,16 @@ class _StopAfter(StopRequest):
         if self._steps is None or not self._run.metrics.exists():
             return False
         return sum('"kind":"step"' in line for line in self._run.metrics.read_text().splitlines()) >= self._steps
+
+
+def collectives(case: Case) -> dict[str, int]:
+    """How often each collective ran during the backward passes of one step, by the profiler's count."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        steps(case)
+    counts: dict[str, int] = {}
+    for event in seen.key_averages():
+        if event.key.startswith("gloo:") or event.key.startswith("c10d::"):
+            counts[event.key] = counts.get(event.key, 0) + event.count
+    return counts

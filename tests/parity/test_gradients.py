@@ -58,3 +58,28 @@ def test_fp32_stays_within_its_rounding(two: Pool, layout: dict[str, int]) -> No
 
 def test_dropout_differs_over_data_ranks_and_repeats(two: Pool) -> None:
     checks.dropout_differs_over_data_ranks(two)
+
+
+@pytest.mark.parametrize(
+    ("zero", "gathers", "scatters"),
+    [
+        (1, 4, 4),  # three blocks and the root, once a step
+        (2, 4, 4 * 4),  # gradients are scattered after each of the four micro-batches
+        (3, (3 * 2 + 1) * 4, 4 * 4),  # and blocks gathered for each pass
+    ],
+)
+def test_accumulation_communicates_only_what_its_sharding_needs(
+    two: Pool, zero: int, gathers: int, scatters: int
+) -> None:
+    case = Case({**FSDP, "zero": zero}, steps=1, samples=8)
+    counts = two.run("parity.cases:collectives", case)[0]
+    assert counts["c10d::_allgather_base_"] == gathers
+    assert counts["c10d::_reduce_scatter_base_"] == scatters
+
+
+def test_ddp_reduces_once_a_step_however_many_micro_batches(two: Pool) -> None:
+    one, four = (
+        two.run("parity.cases:collectives", Case({**DDP, "micro_batch_size": size}, steps=1, samples=8))[0]
+        for size in (4, 1)
+    )
+    assert one["c10d::allreduce_"] == four["c10d::allreduce_"]

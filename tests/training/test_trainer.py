@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemReader
 
-from training.tiny import llama_config, make_run, write_model
+from training.tiny import llama_config, make_run, write_encoder, write_model, write_sentences
 from trainwright.errors import AnswerNo, InputError
 from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
@@ -227,3 +227,27 @@ def test_a_model_folder_without_weights_is_refused(tmp_path: Path, tiny_text: Pa
     run = make_run(tmp_path / "tiny-00000001", model, tiny_text)
     with pytest.raises(InputError, match=r"model.path: cannot be built"):
         train(run, 1, StopRequest())
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_a_masked_model_learns(tmp_path: Path, pairs: bool) -> None:
+    run = make_run(
+        tmp_path / "tiny-00000001", write_encoder(tmp_path / "bert", pairs), write_sentences(tmp_path / "rows.jsonl"),
+        objective="masked", masked={"sentence_pairs": pairs}, duration="20 steps", data_fields={"packing": False},
+        layout={"micro_batch_size": 2, "micro_batches": 2},
+    )  # fmt: skip
+    assert train(run, 1, StopRequest()) is TrainExit.FINISHED
+    evaluations = lines(run, "eval")
+    assert evaluations[-1]["eval_loss"] < evaluations[0]["eval_loss"]
+
+
+@pytest.mark.slow
+def test_compiled_blocks_compute_the_same_losses(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    losses = []
+    for number, compiled in enumerate([False, True]):
+        run = make_run(
+            tmp_path / f"tiny-0000000{number}", tiny_model, tiny_text, compile=compiled, duration="3 steps"
+        )
+        train(run, 1, StopRequest())
+        losses.append([line["loss"] for line in lines(run, "step")])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)

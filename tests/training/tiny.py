@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from trainwright.data.prepare import prepare
 from trainwright.data.progress import silent
@@ -67,15 +67,58 @@ def write_text(path: Path, rows: int = 60) -> Path:
     return path
 
 
+def write_encoder(folder: Path, pairs: bool) -> Path:
+    """A tiny BERT with its tokenizer; ``pairs`` gives it the head for sentence pairs."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.train_from_iterator(
+        [" ".join(WORDS) + "."] * 4, trainers.WordPieceTrainer(vocab_size=90, special_tokens=special)
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=48, max_position_embeddings=64, pad_token_id=0,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    (BertForPreTraining if pairs else BertForMaskedLM)(config).save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+    return folder
+
+
+def write_sentences(path: Path, rows: int = 60) -> Path:
+    """JSONL of documents of a few sentences each."""
+    draw = random.Random(4)
+    sentences = [". ".join(" ".join(draw.choices(WORDS, k=4)) for _ in range(3)) + "." for _ in range(rows)]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in sentences))
+    return path
+
+
 def make_run(
-    root: Path, folder: Path, text: Path, /, *, layout: dict[str, Any] | None = None, **fields: Any
+    root: Path,
+    folder: Path,
+    text: Path,
+    /,
+    *,
+    layout: dict[str, Any] | None = None,
+    data_fields: dict[str, Any] | None = None,
+    **fields: Any,
 ) -> RunFolder:
     """A run folder, ready for `train`: spec, plan and prepared data."""
     cut = Layout.from_dict({"micro_batch_size": 2, **(layout or {})})
     values = {
-        "name": "tiny", "model": str(folder), "data": {"sources": [str(text)], "eval_fraction": 0.2},
-        "sequence_length": 24, "duration": "6 steps", "global_batch_size": cut.global_batch_size, "precision": "fp32",
-        "optimizer": {"lr": 1e-2}, "checkpoint": {"every": "2 steps"}, **fields,
+        "name": "tiny", "model": str(folder), "sequence_length": 24, "duration": "6 steps", "precision": "fp32",
+        "data": {"sources": [str(text)], "eval_fraction": 0.2, **(data_fields or {})},
+        "global_batch_size": cut.global_batch_size, "optimizer": {"lr": 1e-2}, "checkpoint": {"every": "2 steps"}, **fields,
     }  # fmt: skip
     spec = spec_from_values(values)
     run = RunFolder(root)

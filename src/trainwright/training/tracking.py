@@ -6,6 +6,7 @@ A sink that fails is dropped with one warning: training never ends because a das
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -22,7 +23,21 @@ _LABELS = frozenset({"v", "t", "kind", "step", "phases"})
 
 def open_sinks(spec: RunSpec, run: RunFolder) -> tuple[Sink, ...]:
     """The sinks that a spec names. MissingExtra when the package of one is not installed."""
-    return tuple(Guarded(name, _OPENERS[name](spec, run)) for name in spec.tracking)
+    return tuple(sink for name in spec.tracking if (sink := _open(name, spec, run)) is not None)
+
+
+def _open(name: str, spec: RunSpec, run: RunFolder) -> Sink | None:
+    try:
+        return Guarded(name, _OPENERS[name](spec, run))
+    except MissingExtra:
+        raise
+    except Exception as error:  # noqa: BLE001 - a server that cannot be reached is no reason not to train
+        _warn(name, error)
+        return None
+
+
+def _warn(name: str, error: Exception) -> None:
+    print(f"tracking: {name} failed and is switched off: {error}", file=sys.stderr)  # noqa: T201 - a rank's log
 
 
 def scalars(record: dict[str, Any]) -> dict[str, float]:
@@ -55,7 +70,7 @@ class Guarded:
             action(self._sink)
         except Exception as error:  # noqa: BLE001 - whatever a third party's client raises, training goes on
             self._sink = None
-            print(f"tracking: {self._name} failed and is switched off: {error}", file=sys.stderr)  # noqa: T201
+            _warn(self._name, error)
 
 
 class _TensorBoard:
@@ -107,8 +122,12 @@ class _MLflow:
 
 
 def _local_store(folder: Path) -> str:
+    """A database where the client can write one, else plain files (which it must be told to accept)."""
     folder.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{folder / 'mlflow.db'}"
+    if importlib.util.find_spec("sqlalchemy") is not None:
+        return f"sqlite:///{folder / 'mlflow.db'}"
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    return folder.as_uri()
 
 
 class _WandB:
