@@ -27,7 +27,7 @@ class CheckpointsDieWithPod(LaunchRule):
         path, container, group = subject.checkpoint_path, subject.container, subject.group
         if path is None or container is None or group is None or "://" in path.value or not subject.job.ends:
             return
-        if subject.job.frontend in ("MPIJob", "TrainJob") or not mounts_known(container):
+        if subject.job.frontend in ("MPIJob", "TrainJob", "RayJob") or not mounts_known(container):
             return
         if any(transfer.uploads for other in group.containers for transfer in transfers(other)):
             return
@@ -53,7 +53,8 @@ class CheckpointsDieWithPod(LaunchRule):
         resumes = resume_flag(subject.arguments)
         replaced = group.spec.get("restartPolicy").string == "Never" or subject.job.multi_node
         why = f"{path.value} is in {where}: "
-        if resumes is not None and replaced:
+        certain = resumes is not None and replaced
+        if certain and resumes is not None:
             why += (
                 f"the pod that replaces a failed one starts with an empty folder, so {resumes.word.expanded} never "
                 "finds anything and training begins again from step 0"
@@ -66,5 +67,7 @@ class CheckpointsDieWithPod(LaunchRule):
             path,
             why,
             "a folder on a claim that all pods mount (FSx for Lustre, EFS), or an uploader with a final flush",
-            "error" if resumes is not None and replaced else "warning",
+            "error"
+            if certain and mount is not None and mount.volume is not None and mount.volume.kind == "emptyDir"
+            else "warning",
         )

@@ -10,4 +10,11 @@ LIFECYCLE: dict[str, str] = {
     "TW505": "TW505_model_only_cannot_resume:ModelOnlyCannotResume",
     "TW506": "TW506_object_store_as_checkpoint_folder:ObjectStoreAsCheckpointFolder",
     "TW507": "TW507_one_node_claim_across_nodes:OneNodeClaimAcrossNodes",
+    "TW508": "TW508_shell_keeps_sigterm:ShellKeepsSigterm",
+    "TW509": "TW509_grace_below_save:GraceBelowSave",
+    "TW510": "TW510_grace_above_spot_notice:GraceAboveSpotNotice",
+    "TW511": "TW511_slurm_signal_misses_program:SlurmSignalMissesProgram",
+    "TW512": "TW512_batch_signal_without_trap:BatchSignalWithoutTrap",
+    "TW513": "TW513_requeue_truncates_log:RequeueTruncatesLog",
+    "TW514": "TW514_restarts_from_scratch:RestartsFromScratch",
 }

@@ -133,8 +133,9 @@ def trap_of(commands: list[Command], *signals: str) -> Command | None:
 
 
 def after(commands: list[Command], span: Span) -> list[Command]:
-    """Commands that stand behind a place of the same text."""
-    return [c for c in commands if c.span.text is span.text and c.span.start >= span.end]
+    """Commands that begin behind a place of the same file."""
+    root, end = span.text.root(), span.extent[2:]
+    return [c for c in commands if c.span.text.root() is root and c.span.extent[:2] >= end]
 
 
 def replaces_shell(launch: JobLaunch) -> bool:
