@@ -24,6 +24,7 @@ from trainwright.linter.text import Span
 from trainwright.linter.values import Absent, Known, Unknown
 from trainwright.linter.view.job import JobLaunch, TrainingJob
 from trainwright.linter.view.pods import Container, Mount, PodGroup, Volume
+from trainwright.linter.view.trainer import TrainerArguments, trainer_runs
 
 Evidence = Literal["verified", "reproduced", "reported", "knowledge"]
 """verified: read in the upstream definition · reproduced: run here or against the real system · reported: a public
@@ -140,6 +141,14 @@ class ObjectRule(Rule[KubernetesObject]):
     def subjects(self, project: Project) -> Iterable[KubernetesObject]:
         """Objects of these kinds."""
         return (o for o in project.objects(*self.kinds) if not self.groups or o.group in self.groups)
+
+
+class TrainerRule(Rule[TrainerArguments]):
+    """Checks every training run's arguments: options of its command, the YAML file it names, its DeepSpeed file."""
+
+    def subjects(self, project: Project) -> Iterable[TrainerArguments]:
+        """All runs, and files of arguments that no command in sight names."""
+        return trainer_runs(project)
 
 
 class ConfigRule(Rule[ConfigDocument]):
