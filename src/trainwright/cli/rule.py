@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
+from trainwright.cli.output import Output, OutputOption, emit
 from trainwright.errors import InputError, Problem, did_you_mean
 
 
-def rule(rule_id: Annotated[str, typer.Argument(metavar="ID", help="A rule's id, such as TW101.")]) -> None:
+def rule(
+    rule_id: Annotated[str, typer.Argument(metavar="ID", help="A rule's id, such as TW101.")],
+    output: OutputOption = Output.text,
+) -> None:
     """Print the page of a rule: what it does, why it hurts, examples, exceptions, sources."""
     from trainwright.linter.pages import page
     from trainwright.linter.rules import RULES
@@ -17,4 +21,4 @@ def rule(rule_id: Annotated[str, typer.Argument(metavar="ID", help="A rule's id,
     wanted = rule_id.upper()
     if wanted not in RULES:
         raise InputError([Problem("rule", what=f"unknown {rule_id!r}", instead=did_you_mean(wanted, RULES))])
-    print(page(wanted))
+    emit({"rule": wanted, "page": page(wanted)}, page(wanted), output)
