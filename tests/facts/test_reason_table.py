@@ -21,7 +21,7 @@ def test_table_has_source_and_date_and_every_row_is_found_under_its_system() -> 
     assert header["source"]
     assert header["date"]
     assert len(EVERY) == len(header["rows"])
-    assert len(reasons.entries("slurm")) == 131
+    assert len(reasons.entries("slurm")) == 134
 
 
 @pytest.mark.parametrize("entry", EVERY, ids=lambda entry: entry.id)

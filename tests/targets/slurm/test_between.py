@@ -160,6 +160,12 @@ def test_a_lost_node_is_found_in_the_log_and_counted(folder: Folder) -> None:
     assert folder.between("lost", 2) == "again 0"  # told once
 
 
+def test_silence_means_that_the_node_of_the_batch_script_was_lost(folder: Folder) -> None:
+    folder.started(1)
+    assert folder.between("lost", 2) == "again 5"
+    assert folder.last()["nodes"] == ["n1"]
+
+
 def test_a_preempted_attempt_costs_nothing(folder: Folder) -> None:
     folder.started(1)
     folder.run.logs.joinpath("slurm-7.log").write_text(

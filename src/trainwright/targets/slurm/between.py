@@ -164,7 +164,9 @@ def _lost(run: RunFolder, step: str, events: list[dict[str, Any]]) -> tuple[int,
     lines = [*known_lines(run.stage_log(attempt, step)), *known_lines(run.logs / f"slurm-{begun[-1].get('job')}.log")]
     down = [one for one in lines if one.reason.class_ == "node-lost"]
     if down or not any(one.reason.class_ in ("preempted", "timeout") for one in lines):
-        return attempt, Ended(_CRASH, "node-lost", saved_step(run), blamed(down))
+        # srun tells of every node that fails, as long as its own lives: silence means that this one was lost
+        first = expand(str(begun[-1].get("nodes", "")))[:1]
+        return attempt, Ended(_CRASH, "node-lost", saved_step(run), blamed(down) if down else tuple(first))
     return attempt, Ended(TrainExit.RESUME_ME, "preempted", saved_step(run))
 
 

@@ -156,6 +156,12 @@ def _by_slurm(seen: Snapshot, job: Job) -> Reason | None:
     says = seen.slurm_says
     if says is not None and says.reason.class_ in ("oom", "node-lost", "hardware"):
         return says.reason
+    if (
+        job.state == "FAILED"
+        and job.signal
+        and (by_signal := match("slurm", f"ExitCode=0:{job.signal}", where="ExitCode")) is not None
+    ):
+        return by_signal.reason  # Slurm calls a killed script JobLaunchFailure too
     held = match("slurm", f"Reason={job.reason}", where="Reason=") if job.reason else None
     if held is not None and held.state == "failed":
         return held.reason
@@ -172,8 +178,6 @@ def _by_code(seen: Snapshot, stage: str, job: Job, told: Failure | None) -> Reas
     end = seen.last_end or {}
     code = int(end.get("code") or job.exit_code or 1)
     raw = f"job {job.id}: {job.state} {job.exit_code if job.exit_code is not None else '?'}:{job.signal or 0}"
-    if told is None and job.exit_code == 0 and job.signal:
-        return explain("slurm", f"ExitCode=0:{job.signal}", where="ExitCode")
     name, class_, sentence, way_out = _judge(code, stage)
     retry: Literal["none", "same-node-ok"] = "none" if class_ in ("user-error", "config") else "same-node-ok"
     if told is None:
