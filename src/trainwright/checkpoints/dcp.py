@@ -170,7 +170,7 @@ def write(
     )
     files = HashingFileSystem(disk)
     writer.fs = files
-    with _dcp_errors(what, ranks):
+    with _dcp_errors(what, ranks), _without_crc32():
         dcp.save(
             state,
             storage_writer=writer,
@@ -329,6 +329,21 @@ def _dcp_errors(what: str, ranks: Ranks) -> Generator[None, None, None]:
             f"{what}: another rank died or did not answer within {ranks.timeout} ({describe(error)})",
             "look for the first failing rank's log; checkpoints saved before are untouched",
         ) from error
+
+
+@contextmanager
+def _without_crc32() -> Generator[None, None, None]:
+    """Spare torch.save its CRC-32 of every tensor, which pays for 40 % of the sha256 (4.2 and 1.8 GB/s a core here).
+
+    torch.load does not look at it. The switch is torch's, for the whole process, so a ``torch.save`` elsewhere at the
+    same moment may lack it too.
+    """
+    before = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    try:
+        yield
+    finally:
+        torch.serialization.set_crc32_options(before)
 
 
 def _distributed() -> bool:
