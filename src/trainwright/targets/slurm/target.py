@@ -26,6 +26,7 @@ from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
 from trainwright.spec.site import Site, SlurmSite
+from trainwright.spec.write import to_yaml
 from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.contract import LogLine
 from trainwright.targets.local.environment import resolve_secrets
@@ -48,6 +49,7 @@ from trainwright.targets.slurm.state import look, state_of
 from trainwright.targets.slurm.watch import Watch, watch_for
 
 _SCHEME = "slurm"
+SITE = "site.yaml"  # carried along: what the run was rendered for
 _LOCK_SECONDS = 60.0  # a chain of three jobs at a slow controller
 _GRACE_SECONDS = 120.0
 _PULL_SECONDS = 2.0  # between two looks at a folder over ssh
@@ -75,7 +77,7 @@ class Slurm:
             target=self.name,
             versions={"slurm": version},
             where={name: value for name, value in where.items() if value is not None},
-            files=(*files, BundleFile(STEPS, steps_file()), *carried(spec, plan)),
+            files=(*files, BundleFile(STEPS, steps_file()), _carried_site(site), *carried(spec, plan)),
             command=("python3", "-P", "-m", "trainwright", "train", "$TRAINWRIGHT_RUN_DIR"),
         )
 
@@ -96,7 +98,8 @@ class Slurm:
                 state = self._state(run, record)
                 if not state.final or state.phase == "SUCCEEDED":
                     return self.ref(run)
-            return self._start(run, spec, rendered if record is None else None, record)
+            # the same run, but the site may have changed: another partition, another account
+            return self._start(run, spec, rendered, record)
 
     def resume(self, ref: JobRef, bundle: Path | None = None) -> JobRef:
         """Queue an unfinished run again; with a bundle also a finished one, by the edited spec in it."""
@@ -113,7 +116,7 @@ class Slurm:
                 raise AnswerNo(what, f"trainwright cancel {run.run_id}, then resume it with the change")
             if state is not None and state.phase == "SUCCEEDED" and edited is None:
                 return ref
-            return self._start(run, spec, edited or (_read_bundle(run.bundle) if record is None else None), record)
+            return self._start(run, spec, edited or _read_bundle(run.bundle), record, again=edited is not None)
 
     def ref(self, folder: RunFolder) -> JobRef:
         """``slurm://<cluster>/<training job>``; a run outside the default folder names its folder as well."""
@@ -210,38 +213,39 @@ class Slurm:
         while time.monotonic() < end and any(job is not None and not job.final for job in watch.jobs(ids).values()):
             time.sleep(0.5)
 
-    def _start(self, run: RunFolder, spec: RunSpec, bundle: Bundle | None, before: JobRecord | None) -> JobRef:
-        """Write the bundle if one is given, and queue what is left of the chain. Called under the run's lock."""
-        rendered = bundle or _read_bundle(run.bundle)
+    def _start(
+        self, run: RunFolder, spec: RunSpec, rendered: Bundle, before: JobRecord | None, again: bool = False
+    ) -> JobRef:
+        """Write the bundle and queue what is left of the chain, or all of it ``again``. The run must be locked."""
         login = rendered.where.get("login")
         client = Client(self._watch(login).client.transport)
         folder = f"{spec.storage}/{run.run_id}" if login else str(run.root.absolute())
         record = before or JobRecord(rendered.where.get("cluster") or client.cluster(), login, folder, os.getcwd())
         stages = [Path(f.path).stem for f in sorted(rendered.files, key=lambda f: f.apply_order) if f.apply_order]
-        self._install(run, client, record, bundle)
+        self._install(run, client, record, rendered)
         events = read_events(run.events)
         adopted = self._adopt(client, run, stages, known={i for s in record.submissions for i in s.jobs.values()})
         exclude = tuple(often(end for stage in (*STAGES, "report") for end in history_of(events, stage)))
         submission = Submission(time.time(), adopted, _last_attempt(run, events) + 1, exclude)
         if not adopted:
-            done = {} if bundle is not None else self._completed(run, record, before)
+            done = {} if again else self._completed(run, record, before)
             jobs = self._chain(client, run, record, submission, [s for s in stages if s not in done])
             submission = replace(submission, jobs={**done, **jobs})
         with _writing(run):
             write_record(run, record.with_submission(submission))
         return self.ref(run)
 
-    def _install(self, run: RunFolder, client: Client, record: JobRecord, bundle: Bundle | None) -> None:
+    def _install(self, run: RunFolder, client: Client, record: JobRecord, bundle: Bundle) -> None:
         """Put a bundle into the run's folder, here and where the nodes see it."""
         with _writing(run):
             run.cancel_request.unlink(missing_ok=True)
             run.events.mkdir(exist_ok=True)
             run.logs.mkdir(exist_ok=True)  # without it a job ends at once, and leaves no word why
-            if bundle is not None:
-                texts = {file.path: file.text for file in bundle.files}
-                replace(bundle, run_id=run.run_id).write(run.bundle)
-                for path in (run.plan_file, run.spec_file):
-                    write_atomically(path, texts[path.name])
+            texts = {file.path: file.text for file in bundle.files}
+            replace(bundle, run_id=run.run_id).write(run.bundle)
+            # the site lies beside the spec, where a later `resume --set` looks for it
+            for path in (run.root / SITE, run.plan_file, run.spec_file):
+                write_atomically(path, texts[path.name])
         if record.login:
             mirror.remove(client.transport, record.folder, run.cancel_request.name)
             files = {f"bundle/{file.path}": file.text for file in _read_bundle(run.bundle).files}
@@ -328,6 +332,10 @@ class Slurm:
 
     def _client(self, record: JobRecord) -> Client:
         return self._watch(record.login).client
+
+
+def _carried_site(site: Site) -> BundleFile:
+    return BundleFile(SITE, to_yaml(site.model_dump(mode="json", by_alias=True)))
 
 
 def _not_submitted(run: RunFolder) -> JobState:
