@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
 
-_FILLED_ELSEWHERE = ("StatefulSet", "NodeSet", "TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
+# Their operators and claim templates add volumes of their own (mpi-job-config, ssh-auth, …).
+_FILLED_ELSEWHERE = ("StatefulSet", "NodeSet", "TrainJob", "TrainingRuntime", "ClusterTrainingRuntime", "MPIJob",
+                     "RayJob", "RayCluster", "RayService")  # fmt: skip
 
 
 class VolumeNotDeclared(PodRule):
