@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trainwright.cli.output import VersionsOption, is_terminal
+from trainwright.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from trainwright.linter.engine import Options
+
+
+class Format(StrEnum):
+    """For people, programs, code scanning, GitHub Actions, and CI systems that show tests."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    github = "github"
+    junit = "junit"
 
 
 def lint(
@@ -17,24 +33,82 @@ def lint(
     select: Annotated[str, typer.Option("--select", help="Only rules with these prefixes: TW1,TW205.")] = "",
     ignore: Annotated[str, typer.Option("--ignore", help="Not the rules with these prefixes.")] = "",
     versions: VersionsOption = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
+    config: Annotated[Path | None, typer.Option("--config", help="Default: the nearest above the paths.")] = None,
+    baseline: Annotated[Path | None, typer.Option("--baseline", help="Report only what this file lacks.")] = None,
+    write_baseline: Annotated[
+        bool, typer.Option("--write-baseline", help="Write what is found now to the file of --baseline.")
+    ] = False,
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="Format of the findings. github is for workflow logs.")
+    ] = Format.text,
 ) -> None:
-    """Exit code 0: no error; 1: at least one error; 2: bad input."""
-    from trainwright.linter.engine import Options, lint_files, load_files, read_source
+    """Exit code 0: no error; 1: at least one error; 2: bad input. Rules, ignores per path and versions may stand in
+    pyproject.toml ([tool.trainwright.lint]) or trainwright.toml ([lint])."""
+    from trainwright.linter.baseline import without_known
+    from trainwright.linter.baseline import write_baseline as write
+    from trainwright.linter.engine import lint_files
+    from trainwright.linter.files import load_files, read_source
+    from trainwright.linter.output import render
     from trainwright.linter.output.terminal import render_terminal
 
-    given = dict(pair.split("=", 1) for pair in (versions or "").split(",") if "=" in pair)
-    files = list(load_files(Path(path) for path in paths if path != "-"))
+    named = [path for path in paths if path != "-"]
+    options = _options(named, config, select, ignore, versions)
+    if write_baseline and baseline is None:
+        raise InputError([Problem("--write-baseline", what="needs a file", instead="add --baseline FILE")])
+    files = list(load_files(named))
     if "-" in paths:
-        files.append(read_source("<stdin>", sys.stdin.read()))
-    findings = lint_files(files, Options(_prefixes(select), _prefixes(ignore), given))
-    if output == "json":
-        print(json.dumps([finding.to_dict() for finding in findings], indent=2))
-    else:
-        contents = {file.path: file.text.shown or file.text.content for file in files}
+        files.append(read_source("<stdin>", sys.stdin.buffer.read().decode("utf-8", "replace")))
+    findings = lint_files(files, options)
+    if baseline is not None and write_baseline:
+        write(baseline, findings)
+        print(f"{baseline}: {len(findings)} findings are known from now on", file=sys.stderr)
+        raise typer.Exit(0)
+    if baseline is not None:
+        findings, gone = without_known(baseline, findings)
+        if gone:
+            print(f"{baseline}: {gone} findings no longer occur; --write-baseline drops them", file=sys.stderr)
+    contents = {file.path: file.text.shown or file.text.content for file in files}
+    if output is Format.text:
         print(render_terminal(findings, contents, colour=is_terminal()))
+    else:
+        text = render(output.value, findings, contents)
+        print(text, end="\n" if text else "")
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 
-def _prefixes(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _options(paths: Sequence[str], config: Path | None, select: str, ignore: str, versions: str | None) -> Options:
+    """What the configuration file says, and the command line over it: ``--select`` replaces, the others add."""
+    from trainwright.linter.configuration import LintConfig, find_config, read_config
+    from trainwright.linter.engine import Options
+
+    path = config or find_config(paths)
+    project = read_config(path) if path is not None else LintConfig()
+    return Options(
+        _prefixes("--select", select) or project.select,
+        [*project.ignore, *_prefixes("--ignore", ignore)],
+        {**project.versions, **_versions(versions or "")},
+        per_path=project.per_path,
+        root=project.root,
+    )
+
+
+def _prefixes(option: str, text: str) -> list[str]:
+    from trainwright.linter.configuration import check_prefixes
+
+    prefixes = [part.strip() for part in text.split(",") if part.strip()]
+    problems = [
+        Problem(option, what=f"no rule begins with {prefix!r}", instead=hint)
+        for prefix, hint in check_prefixes(prefixes)
+    ]
+    if problems:
+        raise InputError(problems)
+    return prefixes
+
+
+def _versions(text: str) -> dict[str, str]:
+    pairs = [part.strip() for part in text.split(",") if part.strip()]
+    wrong = [pair for pair in pairs if not re.fullmatch(r"[\w.-]+=v?\d[\w.+-]*", pair)]
+    if wrong:
+        instead = "write kubernetes=1.33,kueue=0.17"
+        raise InputError([Problem("--versions", what=f"{pair!r} is no version", instead=instead) for pair in wrong])
+    return dict(pair.split("=", 1) for pair in pairs)

@@ -32,7 +32,9 @@ D = TypeVar("D", bound=Document)
 
 @dataclass(eq=False)
 class SourceFile:
-    """One file as read. ``together`` names the set it belongs to: files of different sets do not see each other."""
+    """One file as read. ``together`` names the set it belongs to: files of different sets do not see each other.
+    ``digest`` is the SHA-256 of its bytes ("" when it is no file on disk); ``marked`` says that it begins with a byte
+    order mark, ``carriage`` that its lines end in CR LF: neither is in ``text``."""
 
     path: str
     text: Text
@@ -40,6 +42,9 @@ class SourceFile:
     documents: list[Document] = field(default_factory=list)
     problems: list[ReadProblem] = field(default_factory=list)
     together: str = ""
+    digest: str = ""
+    marked: bool = False
+    carriage: bool = False
 
 
 class Versions:

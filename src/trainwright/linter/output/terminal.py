@@ -5,6 +5,7 @@ Takes Findings and the contents of their files; gives text. Colours are ANSI cod
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +14,7 @@ from trainwright.linter.finding import Finding
 _COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "note": "\033[1;36m"}
 _BOLD, _DIM, _END = "\033[1m", "\033[2m", "\033[0m"
 _WIDTH = 160
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 def render_terminal(findings: Sequence[Finding], contents: Mapping[str, str], *, colour: bool = False) -> str:
@@ -20,7 +22,7 @@ def render_terminal(findings: Sequence[Finding], contents: Mapping[str, str], *,
     lines: list[str] = []
     split: dict[str, list[str]] = {}
     for finding in findings:
-        source = split.setdefault(finding.path, contents.get(finding.path, "").splitlines())
+        source = split.setdefault(finding.path, contents.get(finding.path, "").split("\n"))
         lines.extend(_one(finding, source, colour))
         lines.append("")
     counts = Counter(finding.severity for finding in findings)
@@ -31,10 +33,15 @@ def render_terminal(findings: Sequence[Finding], contents: Mapping[str, str], *,
     return "\n".join(lines)
 
 
+def _visible(text: str) -> str:
+    """Control characters of a linted file as a box: it must not command the terminal."""
+    return _CONTROL.sub("\ufffd", text)
+
+
 def _one(finding: Finding, source: Sequence[str], colour: bool) -> list[str]:
     paint, bold, dim, end = (_COLOURS[finding.severity], _BOLD, _DIM, _END) if colour else ("", "", "", "")
     place = f"{finding.path}:{finding.line}:{finding.column}"
-    lines = [f"{bold}{place}{end}: {paint}{finding.severity}{end} {finding.rule} {finding.why}"]
+    lines = [f"{bold}{_visible(place)}{end}: {paint}{finding.severity}{end} {finding.rule} {_visible(finding.why)}"]
     if 1 <= finding.line <= len(source):
         written = source[finding.line - 1]
         start = finding.column - 1
@@ -43,8 +50,10 @@ def _one(finding: Finding, source: Sequence[str], colour: bool) -> list[str]:
             cut = max(0, start - 40)
             written, start = ("…" + written[cut + 1 : cut + _WIDTH]), start - cut
         number = str(finding.line)
-        caret = " " * start + "^" * max(1, min(length, len(written) - start))
-        lines.append(f"{dim}  {number} |{end} {written}")
+        # A tab before the caret keeps it below what it points at, however wide the terminal shows tabs.
+        indent = "".join("\t" if char == "\t" else " " for char in written[:start]).ljust(start)
+        caret = indent + "^" * max(1, min(length, len(written) - start))
+        lines.append(f"{dim}  {number} |{end} {_visible(written)}")
         lines.append(f"{dim}  {' ' * len(number)} |{end} {paint}{caret}{end}")
-    lines.append(f"    instead: {finding.instead}")
+    lines.append(f"    instead: {_visible(finding.instead)}")
     return lines
