@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/python -m uv
 ARGS ?=
 
-.PHONY: help install run test check parity slow bench clean
+.PHONY: help install run test check slow beds clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -52,3 +52,6 @@ slow: $(VENV)/.tested ## what takes minutes
 
 clean: ## remove the virtual environment and caches, never runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
+
+beds: $(VENV)/.tested ## the suites on real systems (root; brings up a real Slurm)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds -m bed $(ARGS)
