@@ -12,7 +12,8 @@ import re
 from trainwright.linter.text import PLACEHOLDER
 
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|<%.*?%>", re.DOTALL)
-_WHOLE_LINE = re.compile(rf"^([ \t]*)(-[ \t]+)?(?:{PLACEHOLDER}+[ \t]*)+$", re.MULTILINE)
+# One run of placeholders and blanks, not runs of runs: nested repetition takes exponential time on long lines.
+_WHOLE_LINE = re.compile(rf"^([ \t]*)(-[ \t]+)?{PLACEHOLDER}[{PLACEHOLDER} \t]*$", re.MULTILINE)
 
 
 def has_templates(content: str) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from trainwright.linter.documents import ScriptDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ScriptRule
+from trainwright.linter.shell.words import Command
+from trainwright.linter.text import Span
 
 
 class DirectiveAfterCommand(ScriptRule):
@@ -24,6 +26,9 @@ class DirectiveAfterCommand(ScriptRule):
         late, first = subject.directives.late, subject.directives.first_command
         if subject.path.endswith((".md", ".markdown")) and not subject.text.content.lstrip().startswith("#!"):
             return  # a terminal session that shows a script, not the script itself
+        place = subject.directives.late_place
+        if place is not None and any(_holds(command, place) for command in subject.plain.commands):
+            return  # lines of another script, which this one writes or submits
         if late and first is not None:
             names = ", ".join(dict.fromkeys("--" + name.replace("_", "-") for name in late[:4]))
             yield self.hit(
@@ -32,3 +37,11 @@ class DirectiveAfterCommand(ScriptRule):
                 f"the command on line {first.line} ({first.quoted}), so {names} has no effect",
                 "move every #SBATCH line directly below the shebang",
             )
+
+
+def _holds(command: Command, place: Span) -> bool:
+    """Whether a place lies in the here-document of a command."""
+    body = command.body
+    if body is None or body.parent is not place.text or not isinstance(body.offsets, int):
+        return False
+    return body.offsets <= place.start < body.offsets + len(body.content)

@@ -52,4 +52,5 @@ class VariableNotDeclared(PodRule):
                         else " and the program gets the text"
                     ),
                     instead,
+                    severity="warning" if subject.job.document.path.endswith((".md", ".markdown")) else None,
                 )

@@ -40,8 +40,11 @@ class Meeting:
 
 
 def nodes_at_least_two(launch: JobLaunch) -> int | None:
-    """Nodes of a launch that certainly spans several; None otherwise. A launcher's own number counts too."""
+    """Nodes of a launch that certainly spans several; None otherwise. A launcher's own number counts too,
+    and its default is one: nodes that were not told of each other do not meet."""
     nodes, told = launch.nodes.known, launch.nnodes.known
+    if isinstance(launch.nnodes, Absent) and launch.tool in ("torchrun", "accelerate"):
+        return None
     if nodes is not None and nodes > 1:
         return nodes if told is None or told > 1 else None
     return told if told is not None and told > 1 else None

@@ -234,4 +234,3 @@ def _in_comments(document: ConfigDocument) -> Iterator[TrainerArguments]:
                 if launch.of("accelerate") is not None and launch.is_python:
                     made = JobLaunch(TrainingJob("shell", document), launch, config=document)
                     yield TrainerArguments(document, made.arguments, made)
-
