@@ -107,6 +107,7 @@ accounting() { # who may run, and the limits that tests meet
   touch "$BED/mysql/accounts"
 }
 
+cd / # the daemons outlive the folder that this was started in
 mkdir -p "$BED"/{etc,log,run,state,spool,dev,bin}
 chmod 755 "$(dirname "$BED")" "$BED" "$BED/run"
 # one at a time; -o: the daemons must not inherit the lock

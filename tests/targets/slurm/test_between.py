@@ -134,6 +134,16 @@ def test_a_crash_is_told_with_the_node_that_failed_first(folder: Folder) -> None
     }  # fmt: skip
 
 
+def test_the_line_before_sruns_own_is_the_error(folder: Folder) -> None:
+    folder.started(1)
+    folder.run.stage_log(1, "train").write_text(
+        "/usr/bin/python3: No module named trainwright\nsrun: error: n1: task 0: Exited with exit code 1\n"
+    )
+    (folder.run.logs / "1" / "train-0.exit").write_text("1\n")
+    assert folder.between("1", 1) == "stop 1"
+    assert folder.last()["exception"] == "/usr/bin/python3: No module named trainwright"
+
+
 def test_memory_is_not_tried_again(folder: Folder) -> None:
     folder.started(1)
     folder.run.stage_log(1, "train").write_text(

@@ -12,13 +12,14 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from trainwright.runs.events import SUPERVISOR, read_events
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.failures import Failure, first_failure
+from trainwright.runs.failures import first_error as error_in
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.steps import saved_step
 from trainwright.spec.model import Retry
@@ -66,9 +67,13 @@ def answer(
 
 
 def first_error(run: RunFolder, attempt: int, step: str, events: list[dict[str, Any]]) -> Failure | None:
-    """``first_failure``, but what srun prints about the end of its tasks is no error of its own."""
+    """``first_failure``, but what srun prints about the end of its tasks is no error: the line before it may be."""
     found = first_failure(run, attempt, step, events)
-    return None if found is None or found.text.startswith(_SLURMS_OWN) else found
+    if found is None or not found.text.startswith(_SLURMS_OWN):
+        return found
+    log = run.stage_log(attempt, step)
+    rest = error_in("\n".join(line for line in _tail(log) if not line.startswith(_SLURMS_OWN)))
+    return rest and replace(rest, log=str(log))
 
 
 def often(ended: Iterable[Ended]) -> list[str]:
@@ -110,15 +115,18 @@ def history_of(events: Iterable[dict[str, Any]], step: str, first: int = 0) -> l
 
 def known_lines(path: Path) -> list[Match]:
     """Lines of Slurm's own in the end of a log, in order."""
+    # only what Slurm's programs print of themselves: a user's own text must not look like it
+    own = [line for line in _tail(path) if line.startswith(_SLURMS_OWN)]
+    return [found for line in own if (found := match("slurm", line, where="job stdout")) is not None]
+
+
+def _tail(path: Path) -> list[str]:
     try:
         with path.open("rb") as handle:
             handle.seek(max(0, os.fstat(handle.fileno()).st_size - _TAIL_BYTES))
-            lines = handle.read().decode(errors="replace").splitlines()
+            return handle.read().decode(errors="replace").splitlines()
     except OSError:
         return []
-    # only what Slurm's programs print of themselves: a user's own text must not look like it
-    own = [line for line in lines if line.startswith(_SLURMS_OWN)]
-    return [found for line in own if (found := match("slurm", line, where="job stdout")) is not None]
 
 
 def blamed(found: Sequence[Match]) -> tuple[str, ...]:

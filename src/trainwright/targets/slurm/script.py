@@ -127,6 +127,7 @@ def _environment(shell: Shell) -> str:
     lines.append(
         "unset RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR MASTER_PORT  # of a job that this one was submitted from"
     )
+    lines.append("unset SSH_CLIENT SSH2_CLIENT  # with them bash reads ~/.bashrc on each node, which may change PATH")
     lines.append(f"export TRAINWRIGHT_PYTHON={shell.interpreter} PYTHONUNBUFFERED=1")
     lines += [f"export {name}=${{{name}:-{quote(value)}}}  # {why}" for name, value, why in shell.defaults]
     lines += [f"export {name}={quote(value)}" for name, value in shell.environment.items()]

@@ -90,8 +90,8 @@ run_step() { # STEP [ARGUMENTS]: on every node, again while its budget lasts; AR
     if [ -e cancel.json ]; then act "$step" "stop 75"; fi
     mkdir -p "logs/$attempt"
     event started "\"stage\":\"$step\",\"job\":\"$SLURM_JOB_ID\",\"nodes\":\"$SLURM_JOB_NODELIST\""
-    # one task a node, which may use all the job's CPUs there; torchrun needs no MPI
-    srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none --mpi=none --kill-on-bad-exit=1 \
+    # one task a node, which may use all the job's CPUs there; torchrun needs no MPI; nobody types
+    srun --input=none --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none --mpi=none --kill-on-bad-exit=1 \
       ${pyxis[@]+"${pyxis[@]}"} bash -c "$(declare -p enter); $(declare -f on_node); on_node $step $arguments" \
       >>"logs/$attempt/$step.log" 2>&1 &
     srun=$!
