@@ -46,7 +46,8 @@ def make_run(root: Path, model: str, steps: int) -> Path:
     spec = spec_from_values(
         {
             "name": "smollm2", "model": model, "method": "lora", "lora": {"rank": RANK, "alpha": 32},
-            "data": {"sources": [str(rows)], "eval_fraction": 0}, "sequence_length": LENGTH, "precision": "fp32",
+            "data": {"sources": [str(rows)], "eval_fraction": 0, "shuffle": False}, "sequence_length": LENGTH,
+            "precision": "fp32",
             "global_batch_size": BATCH, "duration": f"{steps} steps", "checkpoint": {"every": "1000000 steps"},
         }
     )  # fmt: skip

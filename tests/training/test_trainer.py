@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemReader
 
-from training.tiny import llama_config, make_run, write_encoder, write_model, write_sentences
+from training.tiny import broken_model, llama_config, make_run, write_encoder, write_model, write_sentences
 from trainwright.errors import AnswerNo, InputError
 from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
@@ -69,17 +68,6 @@ def test_a_request_to_stop_saves_and_asks_to_be_resumed(tmp_path: Path, tiny_mod
     assert train(run, 1, stop) is TrainExit.RESUME_ME
     assert (run.checkpoints / "step-00000000" / "manifest.json").is_file()
     assert [event["signal"] for event in read_events(run.events) if "signal" in event] == ["SIGTERM"]
-
-
-def broken_model(folder: Path) -> Path:
-    from transformers import AutoModelForCausalLM
-
-    write_model(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    with torch.no_grad():
-        model.model.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
-    model.save_pretrained(folder)
-    return folder
 
 
 def test_a_loss_that_is_not_finite_stops_and_names_the_samples(tmp_path: Path, tiny_text: Path) -> None:

@@ -59,6 +59,19 @@ def write_model(folder: Path, config: Any = None) -> Path:
     return folder
 
 
+def broken_model(folder: Path) -> Path:
+    """A model with one weight that is not a number."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    write_model(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
+    model.save_pretrained(folder)
+    return folder
+
+
 def write_text(path: Path, rows: int = 60) -> Path:
     """JSONL of short documents, each different."""
     draw = random.Random(3)
@@ -118,7 +131,8 @@ def make_run(
     values = {
         "name": "tiny", "model": str(folder), "sequence_length": 24, "duration": "6 steps", "precision": "fp32",
         "data": {"sources": [str(text)], "eval_fraction": 0.2, **(data_fields or {})},
-        "global_batch_size": cut.global_batch_size, "optimizer": {"lr": 1e-2}, "checkpoint": {"every": "2 steps"}, **fields,
+        "global_batch_size": cut.global_batch_size, "optimizer": {"lr": 1e-2}, "checkpoint": {"every": "2 steps"},
+        **fields,
     }  # fmt: skip
     spec = spec_from_values(values)
     run = RunFolder(root)

@@ -104,6 +104,12 @@ def _run_agent(run: RunFolder, spec: RunSpec, place: Place, processes: int, atte
     # each other. So the rank joins them itself; exec keeps its pid, and "$@" its arguments byte for byte.
     entrypoint, *arguments = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *command(spec))
     static = place.nodes > 1
+    if static and not place.rendezvous:
+        what, instead = (
+            f"is missing for {place.nodes} nodes",
+            "give HOST:PORT of the first node, the same on every node",
+        )
+        raise InputError([Problem("trainwright train", field="--rendezvous", what=what, instead=instead)])
     host, _, port = (place.rendezvous or "127.0.0.1:0").rpartition(":")
     parameters = RendezvousParameters(
         backend="static" if static else "c10d",

@@ -6,6 +6,7 @@ the field and what would be right.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,12 +37,19 @@ class Built:
 
 
 def build_model(
-    spec: RunSpec, cache: Path, *, master: torch.dtype, frozen: torch.dtype, own_attention: bool
+    spec: RunSpec,
+    cache: Path,
+    *,
+    master: torch.dtype,
+    frozen: torch.dtype,
+    own_attention: bool,
+    with_weights: bool = True,
 ) -> Built:
     """Build the spec's model on the CPU, seeded by ``spec.seed``; equal on every rank.
 
     ``master`` is the type of trained weights, ``frozen`` that of the base under adapters. ``own_attention`` uses
-    ``attention.attend``; without it the model is as transformers makes it, for generation and export.
+    ``attention.attend``; without it the model is as transformers makes it, for generation and export. Not
+    ``with_weights``: on the meta device, without memory.
     Raises InputError for a model that cannot be found, loaded or trained with this spec.
     """
     _require("transformers")
@@ -56,10 +64,11 @@ def build_model(
         implementation = attention.IMPLEMENTATION
     dtype = frozen if spec.method == "lora" else master
     torch.manual_seed(spec.seed)
-    network = _load(spec, folder, config, dtype, implementation)
-    blocks = find_blocks(network)
-    if spec.method == "lora":
-        network = add_adapters(network, spec, master)
+    with contextlib.nullcontext() if with_weights else torch.device("meta"):
+        network = _load(spec, folder, config, dtype, implementation, with_weights)
+        blocks = find_blocks(network)
+        if spec.method == "lora":
+            network = add_adapters(network, spec, master)
     parameters = list(network.parameters())
     return Built(
         network,
@@ -124,7 +133,9 @@ def _check(spec: RunSpec, config: Any) -> None:
         raise _problem("sequence_length", what, f"write at most {positions}")
 
 
-def _load(spec: RunSpec, folder: Path, config: Any, dtype: torch.dtype, implementation: str | None) -> nn.Module:
+def _load(
+    spec: RunSpec, folder: Path, config: Any, dtype: torch.dtype, implementation: str | None, weights: bool
+) -> nn.Module:
     import transformers
 
     assert spec.model is not None
@@ -135,7 +146,7 @@ def _load(spec: RunSpec, folder: Path, config: Any, dtype: torch.dtype, implemen
         )
     options: dict[str, Any] = {"attn_implementation": implementation} if implementation else {}
     try:
-        if spec.model.from_scratch:
+        if spec.model.from_scratch or not weights:
             network: nn.Module = auto.from_config(copy.deepcopy(config), dtype=dtype, **options)
         else:
             network = auto.from_pretrained(folder, config=config, dtype=dtype, use_safetensors=True, **options)

@@ -28,6 +28,7 @@ class Progress:
     skipped: int = 0
     evaluated_step: int = -1
     best_eval_loss: float = math.inf
+    best_step: int = -1
     evaluations_without_gain: int = 0
 
     @property
@@ -40,7 +41,7 @@ class Progress:
         self.evaluated_step = self.step
         gain = rule.min_delta if rule else 0.0
         if eval_loss < self.best_eval_loss - gain:
-            self.best_eval_loss, self.evaluations_without_gain = eval_loss, 0
+            self.best_eval_loss, self.best_step, self.evaluations_without_gain = eval_loss, self.step, 0
         elif self.step > 0:
             self.evaluations_without_gain += 1
         return self.gives_up(rule)

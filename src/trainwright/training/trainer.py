@@ -53,7 +53,7 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
     """Train a run to its end, to a signal, or to the first step that is not finite."""
     spec, plan = run.spec(), run.plan()
     layout = plan.layout
-    refuse_unsupported(layout)
+    refuse_unsupported(spec, layout)
     device = current_device()
     precision = choose_precision(spec.precision, device)
     join_process_group(device)
@@ -64,7 +64,12 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
     data = data_ranks(mesh)
     prepared = PreparedData.of_run(run.data)
     built = build_model(
-        spec, prepared.folder.parent, master=precision.master, frozen=precision.frozen, own_attention=True
+        spec,
+        prepared.folder.parent,
+        master=precision.master,
+        frozen=precision.frozen,
+        own_attention=True,
+        with_weights=device.rank == 0 or not data_parallel.shards(layout),
     )
     parallel = parallelise(built, spec, layout, mesh, data, precision, device)
     optimizer = build_optimizer(built.network, spec.optimizer, device.type)
@@ -133,7 +138,7 @@ def parallelise(
     if spec.compile:
         for block in built.blocks:
             block.compile()
-    if layout.zero == 0 or data.size == 1:
+    if not data_parallel.shards(layout):
         module.to(device.torch)
     module.train()
     return data_parallel.apply(module, built.blocks, mesh, data, layout, precision, device.torch)
@@ -226,7 +231,8 @@ class Trainer:
         with self.clock.phase("checkpoint"):
             progress, stepper = self.progress, self.stepper
             state = full_state(self.built.network, stepper.optimizer, progress, stepper.scale)
-            self.checkpoints.save(progress.step, progress.samples, progress.tokens, state, wait=wait)
+            best = progress.best_step if progress.best_step > 0 else None
+            self.checkpoints.save(progress.step, progress.samples, progress.tokens, state, wait=wait, best=best)
         self._saved_at = time.monotonic()
 
     def evaluate(self) -> bool:
@@ -284,7 +290,8 @@ class Trainer:
         over = False
         if done or is_due(self.spec.evaluate.every, step, self.end, self.order.epoch_length):
             over = self.evaluate()
-        if is_due(self.spec.checkpoint.every, step, self.end, self.order.epoch_length) and not done:
+        best = self.progress.best_step == step  # the model may be made of it, so it must not be lost
+        if (best or is_due(self.spec.checkpoint.every, step, self.end, self.order.epoch_length)) and not done:
             self.save()
         return over
 

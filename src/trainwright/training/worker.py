@@ -27,6 +27,9 @@ def main() -> int:
     run = RunFolder(Path(os.environ[RUN_DIR_VARIABLE]))
     attempt, rank = int(os.environ.get(ATTEMPT_VARIABLE, "1")), int(os.environ.get("RANK", "0"))
     events = run.event_log(attempt, rank)
+    # Bars that redraw themselves are no lines of a log.
+    for quiet in ("HF_HUB_DISABLE_PROGRESS_BARS", "TQDM_DISABLE"):
+        os.environ.setdefault(quiet, "1")
     from trainwright.training.signals import StopRequest
 
     stop = StopRequest()

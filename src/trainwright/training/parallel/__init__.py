@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trainwright.errors import AnswerNo
 from trainwright.models.layout import Layout
+from trainwright.spec.model import RunSpec
 
 #: Degrees that no file here applies yet, with what they are called.
 _NOT_YET = {
@@ -17,8 +18,12 @@ _NOT_YET = {
 }
 
 
-def refuse_unsupported(layout: Layout) -> None:
-    """Raise AnswerNo for a layout that asks for more than data parallelism, naming every degree."""
+def refuse_unsupported(spec: RunSpec, layout: Layout) -> None:
+    """Raise AnswerNo for what asks for more than torch's own data parallelism, naming every degree."""
+    if spec.engine != "native":
+        raise AnswerNo(f"engine: {spec.engine} is not in this version", "set engine: native; zero 1 to 3 are in it")
+    if (spec.offload.optimizer, spec.offload.parameters) != ("none", "none"):
+        raise AnswerNo("offload is not in this version", "raise dp_shard, or set recompute: full")
     asked = [
         f"{name}={getattr(layout, name)} ({words})" for name, words in _NOT_YET.items() if getattr(layout, name) > 1
     ]

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
@@ -26,6 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainwright.models.layout import Layout
 from trainwright.training.mesh import DataRanks
+from trainwright.training.parallel.weights import held_by_first, share_out
 from trainwright.training.precision import Precision
 
 
@@ -79,7 +81,13 @@ class Sharded(DataParallel):
     autocast = False
 
     def __init__(
-        self, module: nn.Module, blocks: Sequence[nn.Module], mesh: DeviceMesh, zero: int, precision: Precision
+        self,
+        module: nn.Module,
+        blocks: Sequence[nn.Module],
+        mesh: DeviceMesh,
+        zero: int,
+        precision: Precision,
+        device: torch.device,
     ):
         policy = MixedPrecisionPolicy(
             param_dtype=precision.compute if precision.is_mixed else None,
@@ -87,6 +95,7 @@ class Sharded(DataParallel):
             cast_forward_inputs=False,
         )
         reshard = zero >= 3
+        whole = held_by_first(module) if dist.get_rank() == 0 else {}
         for block in blocks:
             fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
         # The root is used first and last: resharding it after forward would gather it again at once.
@@ -99,6 +108,7 @@ class Sharded(DataParallel):
             # Sums, not means; this also avoids gloo's AVG, which some torch versions computed as a sum.
             unit.set_force_sum_reduction_for_comms(True)
             unit.set_gradient_divide_factor(1.0)
+        share_out(module, whole, device)
 
     @contextlib.contextmanager
     def micro_batch(self, last: bool) -> Iterator[None]:
@@ -124,6 +134,11 @@ class Sharded(DataParallel):
             unit.set_reshard_after_backward(last, recurse=False)
 
 
+def shards(layout: Layout) -> bool:
+    """True where parameters are sharded; only rank 0 needs to build the model with its weights then."""
+    return layout.zero > 0 and layout.dp_shard > 1
+
+
 def apply(
     module: nn.Module,
     blocks: Sequence[nn.Module],
@@ -136,7 +151,7 @@ def apply(
     """Wrap ``module`` as the layout says. One process alone needs no wrapping."""
     if data.size == 1:
         return DataParallel(module)
-    if layout.zero == 0 or layout.dp_shard == 1:
+    if not shards(layout):
         return Replicated(module, data, device)
     names = ("dp_replicate", "dp_shard") if layout.dp_replicate > 1 else ("dp_shard",)
-    return Sharded(module, blocks, mesh[names], layout.zero, precision)
+    return Sharded(module, blocks, mesh[names], layout.zero, precision, device)
