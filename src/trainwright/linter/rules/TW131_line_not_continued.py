@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.linter.project import Project
 from trainwright.linter.rule import (
     Hit,
     JobRule,
 )
-from trainwright.linter.shell.walk import Script
+from trainwright.linter.shell.words import Command, Variable
 from trainwright.linter.text import PLACEHOLDER, Span
 from trainwright.linter.view.job import TrainingJob
 
 
-def _stray_options(script: Script) -> Iterator[tuple[Span, str]]:
+def _stray_options(commands: Sequence[Command], variables: Mapping[str, Variable]) -> Iterator[tuple[Span, str]]:
     """Options in the place of a command; ``--name=value`` there reads like an assignment."""
-    for command in script.commands:
+    for command in commands:
         name = command.words[0].known or ""
         if name.startswith("--") and name[2:3].isalpha():
             yield command.words[0].span, name
         for assigned, variable in command.assigned.items():
             if assigned.startswith("--"):
                 yield variable.span, assigned
-    for assigned, variable in script.variables.items():
+    for assigned, variable in variables.items():
         if assigned.startswith("--"):
             yield variable.span, assigned
 
@@ -51,7 +51,7 @@ class LineNotContinued(JobRule):
         for script in scripts:
             if script.has_error or PLACEHOLDER in script.text.content or script.text.root().shown is not None:
                 continue
-            for place, name in _stray_options(script):
+            for place, name in _stray_options(script.commands, script.variables):
                 yield self.hit(
                     place,
                     f"the shell takes {name} for a command of its own: the command above ended before "
