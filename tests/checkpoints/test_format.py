@@ -150,3 +150,8 @@ def test_what_may_be_deleted(
     good: list[int], damaged: list[int], keep: int, every: int | None, verified: int, gone: list[int]
 ) -> None:
     assert surplus(good, damaged, keep=keep, keep_every=every, verified=verified) == gone
+
+
+def test_the_best_checkpoint_stays_and_does_not_count_among_the_newest() -> None:
+    assert surplus([10, 20, 30, 40], [], keep=2, keep_every=None, verified=40, best=10) == [20]
+    assert surplus([10, 20, 30, 40], [10], keep=2, keep_every=None, verified=40, best=99) == [10, 20]

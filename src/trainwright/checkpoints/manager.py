@@ -79,13 +79,17 @@ class CheckpointManager:
         self._verified: set[str] = set()  # names of folders whose every byte was read back in this process
         self._damaged: dict[int, list[Damage]] = {}
         self._saved: int | None = None
+        self._best: int | None = None
         self._ranks.from_first("opening the checkpoint folder", self._store.open)
 
-    def save(self, step: int, samples: int, tokens: int, state: dcp.State, *, wait: bool = False) -> float:
+    def save(
+        self, step: int, samples: int, tokens: int, state: dcp.State, *, wait: bool = False, best: int | None = None
+    ) -> float:
         """Save ``state`` as the checkpoint of ``step``; gives the seconds that the caller was blocked.
 
         ``state`` is ``{"model": {name: tensor}, "optimizer": {…}, "trainer": {plain JSON values}}``; tensors may be
-        DTensors. ``wait`` commits before returning even where saves are asynchronous. A step that was just saved is
+        DTensors. ``wait`` commits before returning even where saves are asynchronous. ``best`` is the step of the best
+        model so far, whose checkpoint stays. A step that was just saved is
         not saved again. CheckpointFailed when this save, or the one before it in the background, failed.
         """
         start = time.perf_counter()
@@ -238,7 +242,12 @@ class CheckpointManager:
         good, bad = self._store.look()
         known = set(self._damaged)
         return surplus(
-            good - known, {*bad, *(good & known)}, keep=self._keep, keep_every=self._keep_every, verified=verified
+            good - known,
+            {*bad, *(good & known)},
+            keep=self._keep,
+            keep_every=self._keep_every,
+            verified=verified,
+            best=self._best,
         )
 
     def _delete(self, steps: list[int]) -> None:

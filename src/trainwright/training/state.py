@@ -28,7 +28,9 @@ class Progress:
     skipped: int = 0
     evaluated_step: int = -1
     best_eval_loss: float = math.inf
+    lowest_eval_loss: float = math.inf
     best_step: int = -1
+    """Step of the lowest held-out loss, gains below ``min_delta`` included."""
     evaluations_without_gain: int = 0
 
     @property
@@ -40,8 +42,10 @@ class Progress:
         """Take note of a held-out loss; True when the run should stop early."""
         self.evaluated_step = self.step
         gain = rule.min_delta if rule else 0.0
+        if eval_loss < self.lowest_eval_loss:
+            self.lowest_eval_loss, self.best_step = eval_loss, self.step
         if eval_loss < self.best_eval_loss - gain:
-            self.best_eval_loss, self.best_step, self.evaluations_without_gain = eval_loss, self.step, 0
+            self.best_eval_loss, self.evaluations_without_gain = eval_loss, 0
         elif self.step > 0:
             self.evaluations_without_gain += 1
         return self.gives_up(rule)
@@ -53,14 +57,15 @@ class Progress:
     def to_state(self) -> dict[str, Any]:
         """JSON-ready values; infinity is written as None."""
         values = asdict(self)
-        values["best_eval_loss"] = self.best_eval_loss if math.isfinite(self.best_eval_loss) else None
-        return values
+        return values | {name: values[name] if math.isfinite(values[name]) else None for name in _LOSSES}
 
     @classmethod
     def from_state(cls, values: dict[str, Any]) -> Progress:
         """Read what ``to_state`` wrote."""
-        best = values["best_eval_loss"]
-        return cls(**{**values, "best_eval_loss": math.inf if best is None else best})
+        return cls(**{**values, **{name: math.inf if values[name] is None else values[name] for name in _LOSSES}})
+
+
+_LOSSES = ("best_eval_loss", "lowest_eval_loss")
 
 
 def model_state(network: nn.Module) -> dict[str, torch.Tensor]:
