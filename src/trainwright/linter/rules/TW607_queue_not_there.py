@@ -36,7 +36,7 @@ class QueueNotThere(JobRule):
                     f"{document.namespace!r}: the job stays suspended",
                     f"a LocalQueue in {document.namespace!r}, or the job in {same[0].namespace!r}",
                 )
-            elif not same:
+            elif not same and any(queue.path == document.path for queue in queues):
                 names = ", ".join(sorted({queue.object_name or "" for queue in queues}))
                 yield self.hit(
                     label,

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, JobRule
 from trainwright.linter.view.job import TrainingJob
+from trainwright.linter.view.pods import EFA, GPU_RESOURCES, NEURON_RESOURCES
+
+_RESOURCES = (EFA, *GPU_RESOURCES, *NEURON_RESOURCES)
 
 
 class QueueLacksResource(JobRule):
@@ -40,7 +43,7 @@ class QueueLacksResource(JobRule):
         for container in subject.containers():
             for part in ("limits", "requests"):
                 for key, _ in container.asked(part).pairs():
-                    if "/" in key.raw and key.raw not in covered and key.raw not in seen:
+                    if key.raw in _RESOURCES and key.raw not in covered and key.raw not in seen:
                         seen.add(key.raw)
                         yield self.hit(
                             key,

@@ -4,4 +4,22 @@ from __future__ import annotations
 
 PLATFORM: dict[str, str] = {
     "TW901": "TW901_fsx_size:FsxSize",
+    "TW902": "TW902_fsx_throughput:FsxThroughput",
+    "TW903": "TW903_fsx_waits_for_consumer:FsxWaitsForConsumer",
+    "TW904": "TW904_lustre_without_flock:LustreWithoutFlock",
+    "TW905": "TW905_efs_class_incomplete:EfsClassIncomplete",
+    "TW906": "TW906_fsx_volume_without_dns_name:FsxVolumeWithoutDnsName",
+    "TW907": "TW907_fsx_association_in_file_system:FsxAssociationInFileSystem",
+    "TW908": "TW908_volumes_in_different_zones:VolumesInDifferentZones",
+    "TW909": "TW909_claim_in_another_namespace:ClaimInAnotherNamespace",
+    "TW910": "TW910_block_claim_shared:BlockClaimShared",
+    "TW911": "TW911_scratch_for_checkpoints:ScratchForCheckpoints",
+    "TW920": "TW920_secret_in_plain_text:SecretInPlainText",
+    "TW921": "TW921_privileged_training:PrivilegedTraining",
+    "TW922": "TW922_image_may_change:ImageMayChange",
+    "TW930": "TW930_chart_key_unknown:ChartKeyUnknown",
+    "TW931": "TW931_profile_override_unknown:ProfileOverrideUnknown",
+    "TW932": "TW932_profile_volumes_replace_home:ProfileVolumesReplaceHome",
+    "TW933": "TW933_profile_start_timeout:ProfileStartTimeout",
+    "TW934": "TW934_profile_name_not_hardware:ProfileNameNotHardware",
 }

@@ -128,3 +128,14 @@ def _literal(value: ast.expr) -> object:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
     return found
+
+
+def set_in_code(project: Project, name: str) -> bool:
+    """Whether a ``jupyterhub_config.py`` assigns a setting of the spawner (``c.KubeSpawner.start_timeout = …``)."""
+    return any(
+        isinstance(target, ast.Attribute) and target.attr == name
+        for module in project.modules
+        for statement in ast.walk(module.tree)
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+    )
