@@ -12,7 +12,9 @@ from functools import lru_cache
 
 from trainwright.linter.documents import PythonDocument
 
-_RANK = re.compile(r"(^|_)rank$|^is_(main|master|rank_?zero|local_main)(_process)?$|^(get_)?(global_|local_)?rank$", re.I)
+_RANK = re.compile(
+    r"(^|_)rank$|^is_(main|master|rank_?zero|local_main)(_process)?$|^(get_)?(global_|local_)?rank$", re.I
+)
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,99 @@
+"""TW707: workers that can never be placed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from trainwright.linter.documents import PythonDocument
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, JobRule
+from trainwright.linter.text import Span
+from trainwright.linter.values import Absent, Known
+from trainwright.linter.view.job import JobLaunch, TrainingJob
+from trainwright.linter.view.python import Call, calls_of, literal
+
+
+class RayWorkersDoNotFit(JobRule):
+    """All workers are placed together or not at all."""
+
+    id = "TW707"
+    severity = "error"
+    category = "operators"
+    summary = "Ray Train asks for more GPUs than the cluster can ever have"
+    evidence = "reproduced"
+    source = (
+        "Ray Train documentation: a trainer waits until its placement group can be placed; reproduced "
+        "with Ray 2.60 (infeasible request waits)"
+    )
+    frontends: ClassVar[tuple[str, ...]] = ("RayJob",)
+
+    def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
+        """Requests above what the groups add up to."""
+        total = _most(subject)
+        if total is None:
+            return
+        for launch in subject.launches:
+            asked = _asked(launch, project)
+            if asked is None:
+                continue
+            place, workers, each = asked
+            if workers * each > total:
+                yield self.hit(
+                    place,
+                    f"{workers} workers with {each:g} GPU each need {workers * each:g} GPUs, but the cluster never "
+                    f"has more "
+                    f"than {total}: Ray Train waits for ever while holding the GPUs there are",
+                    f"{int(total / each)} workers, or groups with more replicas (maxReplicas with autoscaling)",
+                )
+
+
+def _most(job: TrainingJob) -> int | None:
+    """GPUs of all groups at their largest size; None when that is not certain."""
+    spec = job.get("spec", "rayClusterSpec")
+    scaled = spec.get("enableInTreeAutoscaling")
+    if spec.get("workerGroupSpecs").open or scaled.unknown or not spec.exists:
+        return None
+    total = 0
+    for group in job.groups:
+        if group.role not in ("head", "worker"):
+            continue
+        gpus = group.accelerators
+        if isinstance(gpus, Absent):
+            continue
+        count = group.count
+        if scaled.boolean and group.role == "worker":
+            count = group.entry.get("maxReplicas").as_integer()
+        if gpus.known is None or count.known is None or group.entry.get("numOfHosts").exists:
+            return None
+        total += gpus.known * count.known
+    return total
+
+
+def _asked(launch: JobLaunch, project: Project) -> tuple[Span, int, float] | None:
+    """Place, workers and GPUs of each, by the options or by the program's ScalingConfig."""
+    workers = launch.arguments.number("num_workers")
+    used = launch.arguments.switch("use_gpu")
+    if isinstance(workers, Known) and isinstance(used, Known) and used.value:
+        each = launch.arguments.number("gpus_per_worker").known or 1
+        return workers.span, workers.value, float(each)
+    module = project.file(launch.launch.script, launch.job.document)
+    if not isinstance(module, PythonDocument):
+        return None
+    for call in calls_of(module, "ray.train.ScalingConfig", "ray.air.ScalingConfig", "ray.air.config.ScalingConfig"):
+        number, gpu = literal(call.argument(1, "num_workers")), literal(call.argument(2, "use_gpu"))
+        node = call.argument(1, "num_workers")
+        if isinstance(number, int) and gpu is True and node is not None:
+            return module.span(node), number, _per_worker(call)
+    return None
+
+
+def _per_worker(call: Call) -> float:
+    """GPUs of one worker in ``resources_per_worker``, 1 when it does not say."""
+    asked = call.keyword("resources_per_worker")
+    for key, value in zip(asked.keys, asked.values, strict=True) if isinstance(asked, ast.Dict) else ():
+        count = literal(value)
+        if literal(key) == "GPU" and isinstance(count, int | float):
+            return float(count)
+    return 1.0
