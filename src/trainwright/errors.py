@@ -83,9 +83,7 @@ class MissingExtra(TrainwrightError):
     exit_code = 2
 
     def __init__(self, feature: str, extra: str):
-        super().__init__(
-            f"{feature} needs a package that is not installed", f'pip install "trainwright[{extra}]"'
-        )
+        super().__init__(f"{feature} needs a package that is not installed", f'pip install "trainwright[{extra}]"')
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

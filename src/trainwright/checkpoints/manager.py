@@ -88,8 +88,8 @@ class CheckpointManager:
         """Save ``state`` as the checkpoint of ``step``; gives the seconds that the caller was blocked.
 
         ``state`` is ``{"model": {name: tensor}, "optimizer": {…}, "trainer": {plain JSON values}}``; tensors may be
-        DTensors. ``wait`` commits before returning even where saves are asynchronous. ``best`` is the step of the best
-        model so far, whose checkpoint stays. A step that was just saved is
+        DTensors. ``wait`` commits before returning even where saves are asynchronous. ``best`` is the step of the
+        best model so far, whose checkpoint stays. A step that was just saved is
         not saved again. CheckpointFailed when this save, or the one before it in the background, failed.
         """
         start = time.perf_counter()

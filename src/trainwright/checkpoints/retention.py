@@ -16,8 +16,8 @@ def surplus(
 ) -> list[int]:
     """Steps that may be deleted, oldest first, given that ``verified`` has just been read back and is whole.
 
-    The newest ``keep`` good ones stay, every good one whose step is a multiple of ``keep_every``, and the ``best`` one:
-    it is the one that becomes the model. A damaged one
+    The newest ``keep`` good ones stay, every good one whose step is a multiple of ``keep_every``, and the ``best``
+    one, which becomes the model. A damaged one
     counts for nothing and goes once it is older than all that stay by count. Nothing newer than ``verified`` goes,
     and nothing at all if ``verified`` is not among the good.
     """

@@ -31,8 +31,8 @@ class Layout:
     """Degrees of parallelism and micro-batching of one job.
 
     ``ep`` divides ``dp_shard * cp`` and adds no ranks: expert parallelism reuses the data ranks.
-    ``zero`` acts over ``dp_shard``: 0 plain DDP (nothing sharded), 1 optimizer state, 2 also gradients (no resharding after
-    forward), 3 also parameters (FSDP2 resharding after forward).
+    ``zero`` acts over ``dp_shard``: 0 plain DDP (nothing sharded), 1 optimizer state, 2 also gradients (no
+    resharding after forward), 3 also parameters (FSDP2 resharding after forward).
     ``stages`` holds the number of transformer layers of each virtual pipeline stage, in model order; empty
     means "one stage, all layers" when ``pp == 1`` and "balanced by the planner" otherwise.
     """
@@ -106,13 +106,8 @@ class Layout:
         return cls(**values)
 
     def __str__(self) -> str:
-        degrees = [
-            f"{name}={getattr(self, name)}" for name in (*MESH_DIMENSIONS, "ep") if getattr(self, name) > 1
-        ]
-        return (
-            " ".join(degrees or ["1 rank"])
-            + f" zero={self.zero} mbs={self.micro_batch_size}x{self.micro_batches}"
-        )
+        degrees = [f"{name}={getattr(self, name)}" for name in (*MESH_DIMENSIONS, "ep") if getattr(self, name) > 1]
+        return " ".join(degrees or ["1 rank"]) + f" zero={self.zero} mbs={self.micro_batch_size}x{self.micro_batches}"
 
 
 def _contradictions(layout: Layout) -> list[tuple[str, str]]:
@@ -138,9 +133,7 @@ def _contradictions(layout: Layout) -> list[tuple[str, str]]:
     if found:
         return found
     if (layout.dp_shard * layout.cp) % layout.ep:
-        found.append(
-            ("ep", f"is {layout.ep}, which does not divide dp_shard · cp = {layout.dp_shard * layout.cp}")
-        )
+        found.append(("ep", f"is {layout.ep}, which does not divide dp_shard · cp = {layout.dp_shard * layout.cp}"))
     if layout.sequence_parallel and layout.tp == 1:
         found.append(
             (
@@ -149,7 +142,5 @@ def _contradictions(layout: Layout) -> list[tuple[str, str]]:
             )
         )
     if layout.stages and len(layout.stages) % layout.pp:
-        found.append(
-            ("stages", f"has {len(layout.stages)} entries, which is not a multiple of pp = {layout.pp}")
-        )
+        found.append(("stages", f"has {len(layout.stages)} entries, which is not a multiple of pp = {layout.pp}"))
     return found

@@ -12,7 +12,10 @@ from trainwright.spec.model import RunSpec
 from trainwright.spec.site import Site
 from trainwright.spec.units import Amount, Duration, Size
 
-_KINDS: dict[str, tuple[type[BaseModel], str]] = {"run": (RunSpec, "Trainwright run spec"), "site": (Site, "Trainwright site")}
+_KINDS: dict[str, tuple[type[BaseModel], str]] = {
+    "run": (RunSpec, "Trainwright run spec"),
+    "site": (Site, "Trainwright site"),
+}
 #: Fields that may be written as their one text instead of a mapping.
 _SHORTHANDS = ("Model", "Source", "Target", "Register")
 
@@ -27,7 +30,9 @@ class _Generator(GenerateJsonSchema):
 def json_schema(kind: str = "run") -> dict[str, Any]:
     """The schema of ``run`` or ``site`` in JSON Schema 2020-12."""
     if kind not in _KINDS:
-        raise InputError([Problem("schema", what=f"there is no kind {kind!r}", instead=did_you_mean(kind, [*_KINDS, "plan"]))])
+        raise InputError(
+            [Problem("schema", what=f"there is no kind {kind!r}", instead=did_you_mean(kind, [*_KINDS, "plan"]))]
+        )
     model, title = _KINDS[kind]
     schema = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
     for name in _SHORTHANDS:
