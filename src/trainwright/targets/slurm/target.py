@@ -7,6 +7,7 @@ how it stands Slurm knows. The run's folder lies on storage that all nodes share
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -24,7 +25,6 @@ from trainwright.runs.folder import RunFolder, default_runs, write_atomically
 from trainwright.runs.state import JobRef, JobState, Reason
 from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
-from trainwright.spec.paths import is_remote
 from trainwright.spec.site import Site, SlurmSite
 from trainwright.spec.write import to_yaml
 from trainwright.targets.bundle import Bundle, BundleFile, carried
@@ -35,6 +35,7 @@ from trainwright.targets.logs import follow_logs, read_logs, sources
 from trainwright.targets.slurm import mirror
 from trainwright.targets.slurm.between import FIRST_ATTEMPT_VARIABLE, history_of, often
 from trainwright.targets.slurm.client import Client
+from trainwright.targets.slurm.place import check_storage, last_attempt, names, runs_folder
 from trainwright.targets.slurm.record import (
     MAIN,
     JobRecord,
@@ -67,7 +68,7 @@ class Slurm:
         """One sbatch file a stage, the resolved spec and the plan."""
         slurm = site.slurm or SlurmSite()
         version = choose("slurm", versions.get("slurm") or slurm.version)
-        _check_storage(spec, slurm.login)
+        check_storage(spec, slurm.login)
         run_id = identity.run_id(spec, plan.layout, {"slurm": version})
         texts = scripts(run_id, plan, spec, site, version)
         files = [BundleFile(f"{stage}.sbatch", text, order) for order, (stage, text) in enumerate(texts.items(), 1)]
@@ -88,9 +89,9 @@ class Slurm:
         login = rendered.where.get("login")
         if login is None:
             resolve_secrets(spec, os.environ)  # the job gets this shell's variables
-        place = _runs_folder(bundle, rendered.run_id, spec, runs, login)
-        names = _names(place)
-        name = identity.fresh(rendered.run_id, names) if fresh else identity.newest(rendered.run_id, names)
+        place = runs_folder(bundle, rendered.run_id, spec, runs, login)
+        known = names(place)
+        name = identity.fresh(rendered.run_id, known) if fresh else identity.newest(rendered.run_id, known)
         run = RunFolder(place / (name or rendered.run_id))
         with _locked(run):
             record = read_record(run)
@@ -130,7 +131,7 @@ class Slurm:
         if ref.scheme == _SCHEME and len(ref.parts) == 3 and Path(ref.parts[2]).is_dir():
             return RunFolder(Path(ref.parts[2]))
         if ref.scheme == _SCHEME and len(ref.parts) == 2:
-            for name in _names(default_runs()):
+            for name in names(default_runs()):
                 run = RunFolder(default_runs() / name)
                 record = read_record(run)
                 if record is not None and any(ref.parts[1] in s.jobs.values() for s in record.submissions):
@@ -226,7 +227,7 @@ class Slurm:
         events = read_events(run.events)
         adopted = self._adopt(client, run, stages, known={i for s in record.submissions for i in s.jobs.values()})
         exclude = tuple(often(end for stage in (*STAGES, "report") for end in history_of(events, stage)))
-        submission = Submission(time.time(), adopted, _last_attempt(run, events) + 1, exclude)
+        submission = Submission(time.time(), adopted, last_attempt(run, events) + 1, exclude)
         if not adopted:
             done = {} if again else self._completed(run, record, before)
             jobs = self._chain(client, run, record, submission, [s for s in stages if s not in done])
@@ -315,11 +316,18 @@ class Slurm:
 
     def _state(self, run: RunFolder, record: JobRecord, fresh: bool = False) -> JobState:
         self._pull(run, record)
-        events = read_events(run.events)
-        ids = current_jobs(record, events)
         watch = self._watch(record.login)
         if fresh:
-            watch.forget(ids.values())
+            watch.forget(current_jobs(record, read_events(run.events)).values())
+        state = self._judged(run, record, watch)
+        if state.final and record.login and watch.due(f"end of {record.main} in {run.root}", math.inf):
+            mirror.pull(self._client(record).transport, record.folder, run.root)  # its last words
+            state = self._judged(run, record, watch)
+        return state
+
+    def _judged(self, run: RunFolder, record: JobRecord, watch: Watch) -> JobState:
+        events = read_events(run.events)
+        ids = current_jobs(record, events)
         known = watch.jobs(ids.values())
         return state_of(look(run, {stage: known[id_] for stage, id_ in ids.items()}, events, record.latest.at))
 
@@ -350,38 +358,6 @@ def _read_bundle(folder: Path) -> Bundle:
         what = f"is a bundle for target {bundle.target}"
         raise InputError([Problem(str(folder), what=what, instead="render it for slurm")])
     return bundle
-
-
-def _check_storage(spec: RunSpec, login: str | None) -> None:
-    what = ""
-    if spec.storage is not None and (is_remote(spec.storage) or not os.path.isabs(spec.storage)):
-        what = f"is {spec.storage}, but Slurm's nodes meet in a folder"
-    elif spec.storage is None and login is not None:
-        what = f"is missing: runs cannot be kept on this machine when {login} submits them"
-    if what:
-        instead = "name a folder that all nodes and the login node see"
-        raise InputError([Problem("", field="storage", what=what, instead=instead)])
-
-
-def _runs_folder(bundle: Path, run_id: str, spec: RunSpec, runs: Path | None, login: str | None) -> Path:
-    """Where the client's folder of a run is: around the bundle, as asked, in the storage, or the default."""
-    inside = bundle.absolute()
-    if runs is None and inside.name == "bundle" and inside.parent.name == run_id:
-        return inside.parent.parent
-    if runs is not None:
-        return runs.absolute()
-    return default_runs() if login or spec.storage is None else Path(spec.storage)
-
-
-def _names(place: Path) -> set[str]:
-    return {path.name for path in place.iterdir() if path.is_dir()} if place.is_dir() else set()
-
-
-def _last_attempt(run: RunFolder, events: Sequence[Mapping[str, Any]]) -> int:
-    """The highest attempt that left a trace; 0 for none."""
-    names = (path.name for path in run.logs.iterdir()) if run.logs.is_dir() else ()
-    logged = (int(name) for name in names if name.isascii() and name.isdigit())
-    return max([0, *logged, *(int(e["attempt"]) for e in events if type(e.get("attempt")) is int)])
 
 
 @contextlib.contextmanager
