@@ -29,7 +29,7 @@ class MeetsOnLoopback(LaunchRule):
     severity = "error"
     category = "launch"
     summary = "the nodes are told to meet at localhost"
-    evidence = "reproduced"
+    evidence = "reported"
     source = "torch.distributed.run (PyTorch 2.15): every node connects to itself; pytorch/pytorch#76069"
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:

@@ -21,7 +21,7 @@ class PortDiffersPerNode(LaunchRule):
     severity = "error"
     category = "launch"
     summary = "every node picks its own rendezvous port"
-    evidence = "reproduced"
+    evidence = "reported"
     source = "a port computed in each task is a different number in each task; pytorch/pytorch#76069"
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
