@@ -18,7 +18,7 @@ class LustreWithoutFlock(ObjectRule):
     category = "storage"
     summary = "FSx for Lustre is mounted without flock"
     evidence = "verified"
-    source = "aws-fsx-csi-driver v1.9 examples (mountOptions: flock in all of them); lustre mount.lustre(8)"
+    source = "aws-fsx-csi-driver v1.9 examples (flock in all but the EFA one); mount.lustre(8), option flock"
     kinds: ClassVar[tuple[str, ...]] = ("StorageClass", "PersistentVolume")
 
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:

@@ -26,7 +26,8 @@ class ImageMayChange(PodRule):
         for container in subject.group.accelerated:
             image = container.image
             name = image.string
-            if name is None or "@sha256:" in name or image.unknown:
+            # Image names are lower case: IMAGE_PLACEHOLDER is filled in later.
+            if name is None or "@sha256:" in name or image.unknown or name != name.lower():
                 continue
             tag = name.rsplit("/", 1)[-1].partition(":")[2]
             if tag in ("", "latest"):

@@ -17,4 +17,11 @@ LIFECYCLE: dict[str, str] = {
     "TW512": "TW512_batch_signal_without_trap:BatchSignalWithoutTrap",
     "TW513": "TW513_requeue_truncates_log:RequeueTruncatesLog",
     "TW514": "TW514_restarts_from_scratch:RestartsFromScratch",
+    "TW515": "TW515_gang_restarts_one_pod:GangRestartsOnePod",
+    "TW516": "TW516_restart_policy_of_a_task:RestartPolicyOfATask",
+    "TW517": "TW517_training_in_a_deployment:TrainingInADeployment",
+    "TW518": "TW518_failure_is_hidden:FailureIsHidden",
+    "TW519": "TW519_started_in_background:StartedInBackground",
+    "TW520": "TW520_upload_deletes_at_target:UploadDeletesAtTarget",
+    "TW521": "TW521_killed_without_grace:KilledWithoutGrace",
 }
