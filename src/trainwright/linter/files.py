@@ -51,15 +51,23 @@ def load_files(paths: Iterable[str | Path]) -> Iterator[SourceFile]:
     seen: set[str] = set()
     for given in paths:
         path = Path(given)
-        explicit = not path.is_dir()
+        explicit = not os.path.isdir(path)  # unlike Path.is_dir, false for every impossible path
         for found in [path] if explicit else _search(path):
-            real = os.path.realpath(found)
+            real = _identity(found)
             if real in seen:
                 continue
             seen.add(real)
             loaded = _load(found, "" if explicit else str(found.parent), explicit=explicit)
             if loaded is not None:
                 yield loaded
+
+
+def _identity(path: Path) -> str:
+    """What a file is called when every link is followed."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return str(path)
 
 
 def read_source(name: str, content: str, together: str = "") -> SourceFile:

@@ -22,6 +22,7 @@ from trainwright.linter.text import Span, Text
 Reading = tuple[list[Document], list[ReadProblem]]
 _FENCE = re.compile(r"([ \t]*(?:>[ \t]?)?)(`{3,}|~{3,})[ \t]*\{?\.?([\w+-]*)[^`]*$")
 _MAX_PYTHON = 400_000
+_MAX_LISTS = 3
 
 
 def read_yaml_documents(text: Text) -> Reading:
@@ -149,12 +150,14 @@ def _held(documents: list[Document], holder: Document, name: str) -> Iterator[Do
         yield document
 
 
-def _classify(node: Node, text: Text, *, templated: bool, json: bool) -> Iterator[Document]:
-    """A top-level node as documents; a List is its items."""
+def _classify(node: Node, text: Text, *, templated: bool, json: bool, depth: int = 0) -> Iterator[Document]:
+    """A top-level node as documents; a List is its items. Lists in Lists end somewhere: an alias can make a cycle."""
+    if depth > _MAX_LISTS:
+        return
     if node.type == "sequence":
         for element in node.elements():
             if element.type == "mapping" and role_of(element) == "kubernetes":
-                yield from _classify(element, text, templated=templated, json=json)
+                yield from _classify(element, text, templated=templated, json=json, depth=depth + 1)
         return
     if node.type != "mapping":
         return
@@ -168,7 +171,7 @@ def _classify(node: Node, text: Text, *, templated: bool, json: bool) -> Iterato
         node.get("items").type == "sequence" and (node.get("kind").string or "").endswith("List")
     ):
         for element in node.get("items").elements():
-            yield from _classify(element, text, templated=templated, json=json)
+            yield from _classify(element, text, templated=templated, json=json, depth=depth + 1)
         return
     found = KubernetesObject(text, name=text.name, node=node, templated=templated)
     yield found

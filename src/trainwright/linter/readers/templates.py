@@ -11,8 +11,10 @@ import re
 
 from trainwright.linter.text import PLACEHOLDER
 
-_EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|<%.*?%>", re.DOTALL)
+_OPENING = re.compile(r"\{\{|\{%|\{#|<%")
+_CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>"}
 # One run of placeholders and blanks, not runs of runs: nested repetition takes exponential time on long lines.
+_NOT_LINE_END = re.compile(r"[^\n]")
 _WHOLE_LINE = re.compile(rf"^([ \t]*)(-[ \t]+)?{PLACEHOLDER}[{PLACEHOLDER} \t]*$", re.MULTILINE)
 
 
@@ -24,9 +26,6 @@ def has_templates(content: str) -> bool:
 def blank_templates(content: str) -> tuple[str, list[int]]:
     """The text without expressions, of equal length, and the offsets of lines that were only expressions."""
 
-    def placeholder(match: re.Match[str]) -> str:
-        return "".join(char if char == "\n" else PLACEHOLDER for char in match[0])
-
     lines: list[int] = []
 
     def comment(match: re.Match[str]) -> str:
@@ -35,5 +34,24 @@ def blank_templates(content: str) -> tuple[str, list[int]]:
             return match[0]
         return match[1] + "#" + " " * (len(match[0]) - len(match[1]) - 1)
 
-    blanked = _EXPRESSION.sub(placeholder, content)
-    return _WHOLE_LINE.sub(comment, blanked), lines
+    return _WHOLE_LINE.sub(comment, _without_expressions(content)), lines
+
+
+def _without_expressions(content: str) -> str:
+    """Every expression as placeholders. One pass: an opening that is never closed is looked for only once."""
+    out: list[str] = []
+    at = 0
+    unclosed: set[str] = set()
+    for match in _OPENING.finditer(content):
+        opening = match[0]
+        if match.start() < at or opening in unclosed:
+            continue
+        end = content.find(_CLOSING[opening], match.end())
+        if end == -1:
+            unclosed.add(opening)
+            continue
+        out.append(content[at : match.start()])
+        at = end + 2
+        out.append(_NOT_LINE_END.sub(PLACEHOLDER, content[match.start() : at]))
+    out.append(content[at:])
+    return "".join(out)

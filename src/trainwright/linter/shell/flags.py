@@ -134,7 +134,7 @@ def split_options(words: Sequence[Word], table: Mapping[str, Any], place: Span) 
                 at += 1
                 continue
             break
-        name, value, taken = _one(word, words[at + 1 :], switches, optional, short, pairs)
+        name, value, taken = _one(word, words[at + 1 : at + 3], switches, optional, short, pairs)
         name = aliases.get(name, name)
         used.setdefault(name, []).append(Flag(name, word, value))
         at += taken
