@@ -37,10 +37,12 @@ class ChartKeyUnknown(ConfigRule):
         if chart not in rows:
             return
         row = rows[chart]
-        if "since" in row and version is not None and version_tuple(version) < version_tuple(row["since"]):
+        released = version_tuple(version or "")
+        if "since" in row and released and released < version_tuple(row["since"]):
             return
         if chart != "jupyterhub" or self._chart(subject)[0] is not None:
-            yield from self._unknown(subject.node, chart, row)
+            # A chart named by its path in a repository may be somebody's own chart of that name.
+            yield from self._unknown(subject.node, chart, row, loose=not released)
         if chart == "jupyterhub":
             for section in ("singleuser", "hub", "cull", "scheduling"):
                 yield from self._unknown(subject.get(section), f"{chart}:{section}", rows[f"{chart}:{section}"])
@@ -57,7 +59,7 @@ class ChartKeyUnknown(ConfigRule):
         name = charts[0].get("chart").string or (charts[0].get("path").string or "").rstrip("/").rsplit("/", 1)[-1]
         return name, charts[0].get("targetRevision").string
 
-    def _unknown(self, node: Node, chart: str, row: dict[str, Any]) -> Iterator[Hit]:
+    def _unknown(self, node: Node, chart: str, row: dict[str, Any], loose: bool = False) -> Iterator[Hit]:
         if node.open or node.unknown:
             return
         keys, instead = row["keys"], row.get("instead", {})
@@ -76,5 +78,5 @@ class ChartKeyUnknown(ConfigRule):
                     else "Helm ignores it without a word, and what it should set stays at its default"
                 ),
                 right or f"one of {', '.join(keys[:12])}, …",
-                "error" if strict and right is not None else "warning",
+                "error" if strict and right is not None else "note" if loose else "warning",
             )

@@ -24,4 +24,6 @@ LIFECYCLE: dict[str, str] = {
     "TW519": "TW519_started_in_background:StartedInBackground",
     "TW520": "TW520_upload_deletes_at_target:UploadDeletesAtTarget",
     "TW521": "TW521_killed_without_grace:KilledWithoutGrace",
+    "TW522": "TW522_download_holds_accelerators:DownloadHoldsAccelerators",
+    "TW523": "TW523_long_job_without_way_back:LongJobWithoutWayBack",
 }

@@ -28,4 +28,6 @@ SCHEDULING: dict[str, str] = {
     "TW624": "TW624_old_pool_fields:OldPoolFields",
     "TW625": "TW625_annotation_not_a_string:AnnotationNotAString",
     "TW626": "TW626_budget_does_not_hold_gang:BudgetDoesNotHoldGang",
+    "TW627": "TW627_disk_without_throughput:DiskWithoutThroughput",
+    "TW628": "TW628_gang_without_gang_scheduling:GangWithoutGangScheduling",
 }

@@ -14,6 +14,7 @@ PLATFORM: dict[str, str] = {
     "TW909": "TW909_claim_in_another_namespace:ClaimInAnotherNamespace",
     "TW910": "TW910_block_claim_shared:BlockClaimShared",
     "TW911": "TW911_scratch_for_checkpoints:ScratchForCheckpoints",
+    "TW912": "TW912_file_system_not_mounted:FileSystemNotMounted",
     "TW920": "TW920_secret_in_plain_text:SecretInPlainText",
     "TW921": "TW921_privileged_training:PrivilegedTraining",
     "TW922": "TW922_image_may_change:ImageMayChange",
@@ -22,4 +23,6 @@ PLATFORM: dict[str, str] = {
     "TW932": "TW932_profile_volumes_replace_home:ProfileVolumesReplaceHome",
     "TW933": "TW933_profile_start_timeout:ProfileStartTimeout",
     "TW934": "TW934_profile_name_not_hardware:ProfileNameNotHardware",
+    "TW935": "TW935_profile_image_frozen:ProfileImageFrozen",
+    "TW936": "TW936_self_heal_undoes_autoscaling:SelfHealUndoesAutoscaling",
 }
