@@ -49,7 +49,7 @@ def _show_plain(target: Any, ref: Any, follower: Any) -> Any:
             told = time.monotonic()
         if state.final:
             return state
-        live = follower.live()
+        live = follower.waiting()
         if time.monotonic() - told > _QUIET and live != said and live:
             print(f"  {live}", flush=True)
             told, said = time.monotonic(), live

@@ -60,14 +60,20 @@ class Follower:
 
     def lines(self) -> list[str]:
         """Lines to print for good, oldest first."""
-        found = [(float(r.get("t", 0)), line) for r in self._new_events() if (line := self._event_line(r))]
-        found += [(float(r.get("t", 0)), line) for r in self._metrics.new() if (line := self._metric_line(r))]
+        found = [(_time(r), line) for r in self._new_events() if (line := self._event_line(r))]
+        found += [(_time(r), line) for r in self._metrics.new() if (line := self._metric_line(r))]
         return [line for _, line in sorted(found, key=lambda item: item[0])]
 
     def live(self) -> str:
-        """How far the running stage is, in one line; empty when there is nothing to say that a line did not."""
+        """How far the running stage is, in one line that may change in place; empty when there is nothing to say."""
         if self._stage == "train" and self._last_step is not None:
             return self._time_left(self._last_step)
+        return self.waiting()
+
+    def waiting(self) -> str:
+        """How far work is that prints no lines of its own; empty while training, whose steps tell."""
+        if self._stage == "train" and self._last_step is not None:
+            return ""
         snapshot = read_progress(self._folder.progress)
         return progress_line(snapshot) if snapshot and snapshot.done != snapshot.total else ""
 
@@ -137,6 +143,11 @@ class Follower:
         if not total or step >= total or not isinstance(record.get("seconds"), int | float):
             return ""
         return f"{duration((total - step) * float(record['seconds']))} left"
+
+
+def _time(record: dict[str, Any]) -> float:
+    time = record.get("t")
+    return float(time) if isinstance(time, int | float) else 0.0
 
 
 def _who(event: dict[str, Any]) -> str:
