@@ -49,9 +49,12 @@ class NameTooLong(ObjectRule):
                 return
             cluster = subject.get("spec", "clusterName")
             if cluster.string is not None and len(cluster.string) > 40:
-                yield self.hit(cluster, f"the cluster's name has {len(cluster.string)} characters; the operator's "
-                    f"webhook "
-                               f"refuses more than 40", "at most 40 characters")  # fmt: skip
+                yield self.hit(
+                    cluster,
+                    f"the cluster's name has {len(cluster.string)} characters; the operator's webhook "
+                    f"refuses more than 40",
+                    "at most 40 characters",
+                )
             return
         if text is None or subject.group not in _GROUPS:
             return

@@ -46,6 +46,10 @@ class RayjobQueuedKeepsCluster(ObjectRule):
                 fix=fix,
             )
         elif (ttl.integer or 0) > 0 and not spec.get("deletionStrategy").exists:
-            yield self.hit(ttl, "ttlSecondsAfterFinished says when the cluster is deleted, but "
-                "shutdownAfterJobFinishes is not "
-                           "true: the operator refuses the job", "shutdownAfterJobFinishes: true", fix=fix)  # fmt: skip
+            yield self.hit(
+                ttl,
+                "ttlSecondsAfterFinished says when the cluster is deleted, but shutdownAfterJobFinishes is not "
+                "true: the operator refuses the job",
+                "shutdownAfterJobFinishes: true",
+                fix=fix,
+            )

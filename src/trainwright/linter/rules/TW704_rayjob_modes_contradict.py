@@ -31,17 +31,25 @@ class RayjobModesContradict(ObjectRule):
         selector, cluster = spec.get("clusterSelector"), spec.get("rayClusterSpec")
         backoff, mode = spec.get("backoffLimit"), spec.get("submissionMode")
         if not selector.exists and not cluster.exists and not spec.open and spec.exists and not spec.unknown:
-            yield self.hit(spec, "the job names no cluster: the operator refuses it",
-                           "rayClusterSpec (a cluster of its own) or clusterSelector (an existing one)")  # fmt: skip
+            yield self.hit(
+                spec,
+                "the job names no cluster: the operator refuses it",
+                "rayClusterSpec (a cluster of its own) or clusterSelector (an existing one)",
+            )
         if selector.exists and (backoff.integer or 0) > 0:
-            yield self.hit(backoff, "backoffLimit starts a new cluster for each attempt, which a job on an existing "
-                "cluster "
-                           "(clusterSelector) cannot: the operator refuses the job",
-                           "no backoffLimit, or rayClusterSpec instead of clusterSelector")  # fmt: skip
+            yield self.hit(
+                backoff,
+                "backoffLimit starts a new cluster for each attempt, which a job on an existing cluster "
+                "(clusterSelector) cannot: the operator refuses the job",
+                "no backoffLimit, or rayClusterSpec instead of clusterSelector",
+            )
         if selector.exists and spec.get("suspend").boolean:
-            yield self.hit(spec.get("suspend"), "suspending deletes the cluster, which a job on an existing cluster "
-                           "(clusterSelector) must not: the operator refuses the job",
-                           "no suspend, or rayClusterSpec instead of clusterSelector")  # fmt: skip
+            yield self.hit(
+                spec.get("suspend"),
+                "suspending deletes the cluster, which a job on an existing cluster "
+                "(clusterSelector) must not: the operator refuses the job",
+                "no suspend, or rayClusterSpec instead of clusterSelector",
+            )
         if mode.string == "InteractiveMode" and (backoff.integer or 0) > 0:
             yield self.hit(
                 backoff, "InteractiveMode cannot be retried: the operator refuses backoffLimit", "no backoffLimit"
@@ -49,12 +57,19 @@ class RayjobModesContradict(ObjectRule):
         if mode.string == "SidecarMode":
             for name in ("submitterPodTemplate", "submitterConfig", "clusterSelector"):
                 if spec.get(name).exists:
-                    yield self.hit(spec.get(name), f"SidecarMode has no submitter pod: the operator refuses {name}",
-                                   f"no {name}, or submissionMode: K8sJobMode")  # fmt: skip
+                    yield self.hit(
+                        spec.get(name),
+                        f"SidecarMode has no submitter pod: the operator refuses {name}",
+                        f"no {name}, or submissionMode: K8sJobMode",
+                    )
         if mode.string is not None and mode.string not in _MODES:
             yield self.hit(mode, f"there is no submission mode {mode.string}", did_you_mean(mode.string, _MODES))
         if mode.string in (None, "K8sJobMode", "HTTPMode", "SidecarMode") and spec.exists and not spec.open:
             entrypoint = spec.get("entrypoint")
             if entrypoint.absent and cluster.exists and not mode.unknown and mode.string != "InteractiveMode":
-                yield self.hit(spec, "there is no entrypoint: the cluster is created, and nothing is submitted to it",
-                               "entrypoint: python …", severity="warning")  # fmt: skip
+                yield self.hit(
+                    spec,
+                    "there is no entrypoint: the cluster is created, and nothing is submitted to it",
+                    "entrypoint: python …",
+                    severity="warning",
+                )

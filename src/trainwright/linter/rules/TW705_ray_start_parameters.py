@@ -45,9 +45,12 @@ class RayStartParameters(JobRule):
                 elif key.raw == "resources" and value.string and not value.unknown:
                     yield from self._resources(value, value.string)
                 elif key.raw.startswith("--"):
-                    yield self.hit(key, f"{key.raw} begins with dashes: the operator adds its own, and Ray gets an "
-                        f"option "
-                                   f"that it does not know", key.raw.lstrip("-"))  # fmt: skip
+                    yield self.hit(
+                        key,
+                        f"{key.raw} begins with dashes: the operator adds its own, and Ray gets an option "
+                        f"that it does not know",
+                        key.raw.lstrip("-"),
+                    )
 
     def _resources(self, node: Node, text: str) -> Iterator[Hit]:
         """JSON that must survive a shell."""

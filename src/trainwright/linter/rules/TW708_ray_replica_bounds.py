@@ -32,17 +32,28 @@ class RayReplicaBounds(JobRule):
                 continue
             low, high, count = (group.entry.get(name) for name in ("minReplicas", "maxReplicas", "replicas"))
             if low.integer is not None and high.integer is not None and low.integer > high.integer:
-                yield self.hit(low, f"minReplicas {low.integer} is above maxReplicas {high.integer}: the operator "
-                    f"refuses "
-                               f"the cluster", f"minReplicas of at most {high.integer}")  # fmt: skip
+                yield self.hit(
+                    low,
+                    f"minReplicas {low.integer} is above maxReplicas {high.integer}: the operator refuses "
+                    f"the cluster",
+                    f"minReplicas of at most {high.integer}",
+                )
             elif count.integer is not None and high.integer is not None and count.integer > high.integer:
-                yield self.hit(count, f"replicas {count.integer} is above maxReplicas {high.integer}: the operator "
-                    f"starts "
-                               f"{high.integer} workers", f"maxReplicas: {count.integer}", severity="warning")  # fmt: skip
+                yield self.hit(
+                    count,
+                    f"replicas {count.integer} is above maxReplicas {high.integer}: the operator starts "
+                    f"{high.integer} workers",
+                    f"maxReplicas: {count.integer}",
+                    severity="warning",
+                )
             elif count.integer is not None and low.integer is not None and count.integer < low.integer:
-                yield self.hit(count, f"replicas {count.integer} is below minReplicas {low.integer}: the operator "
-                    f"starts "
-                               f"{low.integer} workers", f"replicas: {low.integer}", severity="warning")  # fmt: skip
+                yield self.hit(
+                    count,
+                    f"replicas {count.integer} is below minReplicas {low.integer}: the operator starts "
+                    f"{low.integer} workers",
+                    f"replicas: {low.integer}",
+                    severity="warning",
+                )
             elif (
                 count.integer is not None
                 and high.integer is not None
@@ -50,6 +61,10 @@ class RayReplicaBounds(JobRule):
                 and not spec.get("enableInTreeAutoscaling").exists
                 and not spec.open
             ):
-                yield self.hit(high, f"maxReplicas {high.integer} does nothing: without enableInTreeAutoscaling the "
-                               f"cluster stays at {count.integer} workers",
-                               "enableInTreeAutoscaling: true, or maxReplicas equal to replicas", severity="note")  # fmt: skip
+                yield self.hit(
+                    high,
+                    f"maxReplicas {high.integer} does nothing: without enableInTreeAutoscaling the "
+                    f"cluster stays at {count.integer} workers",
+                    "enableInTreeAutoscaling: true, or maxReplicas equal to replicas",
+                    severity="note",
+                )

@@ -11,10 +11,31 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 
 _PLUGINS = ("env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray", "hcclrank")
-_EVENTS = ("*", "PodPending", "PodRunning", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed",
-           "OutOfSync", "CommandIssued", "JobUpdated")  # fmt: skip
-_ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob",
-            "ResumeJob", "SyncJob", "EnqueueJob")  # fmt: skip
+_EVENTS = (
+    "*",
+    "PodPending",
+    "PodRunning",
+    "PodFailed",
+    "PodEvicted",
+    "Unknown",
+    "TaskCompleted",
+    "TaskFailed",
+    "OutOfSync",
+    "CommandIssued",
+    "JobUpdated",
+)
+_ACTIONS = (
+    "AbortJob",
+    "RestartJob",
+    "RestartTask",
+    "RestartPod",
+    "RestartPartition",
+    "TerminateJob",
+    "CompleteJob",
+    "ResumeJob",
+    "SyncJob",
+    "EnqueueJob",
+)
 
 
 class VolcanoWords(ObjectRule):
@@ -38,8 +59,12 @@ class VolcanoWords(ObjectRule):
         for key, _ in spec.get("plugins").pairs():
             if key.raw not in _PLUGINS and not key.unknown:
                 near = did_you_mean(key.raw, _PLUGINS)
-                yield self.hit(key, f"Volcano has no plugin {key.raw}: its webhook refuses the job", near,
-                               severity=None if near.startswith("did") else "warning")  # fmt: skip
+                yield self.hit(
+                    key,
+                    f"Volcano has no plugin {key.raw}: its webhook refuses the job",
+                    near,
+                    severity=None if near.startswith("did") else "warning",
+                )
         policies = [*spec.get("policies").elements()]
         for task in spec.get("tasks").elements():
             policies += task.get("policies").elements()
@@ -50,5 +75,8 @@ class VolcanoWords(ObjectRule):
                 (policy.get("action"), _ACTIONS, "action"),
             ):
                 if node.string is not None and node.string not in words:
-                    yield self.hit(node, f"Volcano has no {what} {node.string}: its webhook refuses the job",
-                                   did_you_mean(node.string, words))  # fmt: skip
+                    yield self.hit(
+                        node,
+                        f"Volcano has no {what} {node.string}: its webhook refuses the job",
+                        did_you_mean(node.string, words),
+                    )
