@@ -156,3 +156,28 @@ def test_the_flex_mask_says_the_same(causal: bool) -> None:
     mask = attention.Documents(ids, causal).mask(8, 3, torch.device("cpu"))
     assert mask is not None
     assert torch.equal(seen.bool(), mask[0, 0])
+
+
+def test_an_encoder_sees_only_its_own_document_too() -> None:
+    from transformers import BertConfig, BertForMaskedLM
+
+    attention.register()
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+        max_position_embeddings=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = BertForMaskedLM._from_config(config, dtype=torch.float64, attn_implementation=attention.IMPLEMENTATION)
+    module = Objective(model, "sdpa").train()
+    move = device_mover(torch.device("cpu"), False)
+    batch, rows = packed_batch()
+    batch.labels[:] = np.where(batch.document_ids >= 0, batch.input_ids, -100)  # every token is a target
+    packed = module(move(batch), 1.0)[1]
+    separate = 0.0
+    for row in rows:
+        for document in np.unique(row.document_ids):
+            ids = row.input_ids[row.document_ids == document]
+            alone = collate([Sequence(ids, np.ones(len(ids), bool), np.zeros(len(ids), np.int32), 0)])
+            alone.labels[:] = alone.input_ids
+            separate += float(module(move(alone), 1.0)[1])
+    assert float(packed) == pytest.approx(separate, rel=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -16,7 +17,7 @@ from trainwright.runs.events import EventLog, read_events
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import RunFolder
 from trainwright.training.guard import NonFinite
-from trainwright.training.launch import combine, command, processes_per_node
+from trainwright.training.launch import combine, command, processes_per_node, threads_per_process
 from trainwright.training.profiler import parse_steps
 from trainwright.training.worker import CRASH, report
 
@@ -38,6 +39,12 @@ from trainwright.training.worker import CRASH, report
 )
 def test_one_exit_code_from_those_of_the_ranks(codes: dict[int, int], code: int) -> None:
     assert combine(codes) == code
+
+
+def test_threads_are_cores_over_processes_and_at_least_one() -> None:
+    cores = len(os.sched_getaffinity(0))
+    assert threads_per_process(1) == cores
+    assert threads_per_process(cores) == threads_per_process(cores * 3) == 1
 
 
 @pytest.mark.parametrize(("text", "steps"), [("10..12", [10, 11, 12]), ("1..1", [1])])

@@ -239,3 +239,20 @@ def test_compiled_blocks_compute_the_same_losses(tmp_path: Path, tiny_model: Pat
         train(run, 1, StopRequest())
         losses.append([line["loss"] for line in lines(run, "step")])
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_a_plan_for_another_batch_is_refused(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, global_batch_size=8)
+    with pytest.raises(AnswerNo, match=r"batch is 2 sequences .* but the spec.s is 8"):
+        train(run, 1, StopRequest())
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"), [({"engine": "deepspeed"}, "engine: native"), ({"offload": {"optimizer": "cpu"}}, "offload")]
+)
+def test_engines_that_are_not_there_yet_are_refused(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path, fields: dict[str, Any], text: str
+) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, **fields)
+    with pytest.raises(AnswerNo, match=text):
+        train(run, 1, StopRequest())

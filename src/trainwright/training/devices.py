@@ -73,8 +73,3 @@ def join_process_group(device: Device) -> None:
         )
         return
     dist.init_process_group(backend, timeout=COLLECTIVE_TIMEOUT, device_id=bound)
-
-
-def threads_per_process(processes: int) -> int:
-    """Cores of this machine that this process may use ÷ processes, at least one."""
-    return max(1, len(os.sched_getaffinity(0)) // processes)

@@ -19,7 +19,6 @@ from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.failures import first_failure
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
 from trainwright.spec.model import RunSpec
-from trainwright.training.devices import threads_per_process
 from trainwright.training.worker import CRASH, PROFILE_VARIABLE
 
 #: Passed on to the ranks. torchrun by itself knows neither USR1 (what Slurm sends ahead of a time limit) …
@@ -67,6 +66,11 @@ def processes_per_node(run: RunFolder, spec: RunSpec, nodes: int) -> int:
         what = f"is {nodes} but the layout has {world} ranks"
         raise InputError([Problem("spec.yaml", field="compute.nodes", what=what, instead="plan again")])
     return world // nodes
+
+
+def threads_per_process(processes: int) -> int:
+    """Cores of this machine that this process may use ÷ processes, at least one."""
+    return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
 def command(spec: RunSpec) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from trainwright.data.batch import Batch
 from trainwright.data.objectives import objective
 from trainwright.data.order import GlobalOrder
 from trainwright.data.prepared import PreparedData
+from trainwright.errors import AnswerNo
 from trainwright.evaluation.held_out import Totals, held_out
 from trainwright.models.layout import Layout
 from trainwright.planner.plan import Plan
@@ -54,6 +55,12 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
     spec, plan = run.spec(), run.plan()
     layout = plan.layout
     refuse_unsupported(spec, layout)
+    if layout.global_batch_size != spec.global_batch_size:
+        raise AnswerNo(
+            f"the plan's batch is {layout.global_batch_size} sequences ({layout}) but the spec's is "
+            f"{spec.global_batch_size}",
+            "plan again",
+        )
     device = current_device()
     precision = choose_precision(spec.precision, device)
     join_process_group(device)
