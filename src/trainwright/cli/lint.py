@@ -38,12 +38,17 @@ def lint(
     write_baseline: Annotated[
         bool, typer.Option("--write-baseline", help="Write what is found now to the file of --baseline.")
     ] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Correct what is safe to correct, and report the rest.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what --fix would change; write nothing.")] = False,
     output: Annotated[
         Format, typer.Option("--output", "-o", help="Format of the findings. github is for workflow logs.")
     ] = Format.text,
 ) -> None:
-    """Exit code 0: no error; 1: at least one error; 2: bad input. Rules, ignores per path and versions may stand in
-    pyproject.toml ([tool.trainwright.lint]) or trainwright.toml ([lint])."""
+    """Exit code 0: no error (with --diff: nothing to change); 1: at least one; 2: bad input.
+
+    Rules, ignores for paths and versions may stand in pyproject.toml ([tool.trainwright.lint]) or trainwright.toml
+    ([lint])."""
+    from trainwright.linter import fixing
     from trainwright.linter.baseline import without_known
     from trainwright.linter.baseline import write_baseline as write
     from trainwright.linter.engine import lint_files
@@ -55,10 +60,21 @@ def lint(
     options = _options(named, config, select, ignore, versions)
     if write_baseline and baseline is None:
         raise InputError([Problem("--write-baseline", what="needs a file", instead="add --baseline FILE")])
+    if fix and "-" in paths:
+        raise InputError([Problem("--fix", what="cannot write standard input back", instead="use --diff")])
     files = list(load_files(named))
     if "-" in paths:
         files.append(read_source("<stdin>", sys.stdin.buffer.read().decode("utf-8", "replace")))
-    findings = lint_files(files, options)
+    if diff:
+        changes, _ = fixing.correct(files, options)
+        print(fixing.show(changes), end="")
+        raise typer.Exit(1 if changes else 0)
+    if fix:
+        changes, findings = fixing.correct(files, options)
+        fixing.write(changes)
+        print(f"{sum(c.count for c in changes)} findings corrected in {len(changes)} files", file=sys.stderr)
+    else:
+        findings = lint_files(files, options)
     if baseline is not None and write_baseline:
         write(baseline, findings)
         print(f"{baseline}: {len(findings)} findings are known from now on", file=sys.stderr)
