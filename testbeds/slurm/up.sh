@@ -87,23 +87,34 @@ daemon() { # HOST NAME COMMAND...: start it unless it runs
   record "$name" $!
 }
 
-accounting() { # who may run, and the limits that tests meet
+controller() {
   export MYSQL_UNIX_PORT=$BED/mysql/socket
   daemon ctl slurmdbd slurmdbd -D
-  [ -e "$BED/mysql/accounts" ] && return
-  manage() { "$here/on" ctl sacctmgr -i "$@" >>"$BED/log/sacctmgr.log" 2>&1 || true; } # "already exists" is fine
   until_true 30 timeout 5 "$here/on" ctl sacctmgr -in list cluster
-  manage add cluster bed
+  [ -e "$BED/mysql/cluster" ] || "$here/on" ctl sacctmgr -iQ add cluster bed
+  touch "$BED/mysql/cluster"
+  daemon ctl slurmctld slurmctld -D
+  for node in $NODES; do mkdir -p "$BED/spool/$node"; daemon "$node" "slurmd-$node" slurmd -D; done
+}
+
+accounts() { # who may run, and the limits that tests meet
+  [ -e "$BED/mysql/accounts" ] && return
+  gpus_are_known() { "$here/on" ctl sacctmgr -nP list tres format=type,name | grep -q '^gres|gpu'; }
+  until_true 60 gpus_are_known # the controller tells the database of them
+  manage() { "$here/on" ctl sacctmgr -iQ "$@" >>"$BED/log/sacctmgr.log" 2>&1 || { say "sacctmgr $*"; return 1; }; }
   manage add account team Description=team
-  manage add account other Description=other GrpTRES=gres/gpu=1
-  manage add qos small set GrpTRES=gres/gpu=1 MaxTRESPerJob=node=1 MaxWall=10 MaxJobsPerUser=1 MaxTRESPerUser=gres/gpu=1
-  manage add qos wide set GrpTRES=gres/gpu=2
+  manage add account other Description=other
+  manage modify account other set GrpTRES=gres/gpu=1
+  manage add qos small
+  manage modify qos small set GrpTRES=gres/gpu=1 MaxTRESPerJob=node=1 MaxWall=10
+  manage add qos wide
+  manage modify qos wide set GrpTRES=gres/gpu=2
+  manage modify account team set qos=normal,small,wide
   for user in root nobody; do
-    manage add user $user account=team set qos=normal,small,wide
+    manage add user $user account=team
     manage add user $user account=other
     manage modify user $user set DefaultAccount=team
   done
-  manage modify account team set qos=normal,small,wide
   touch "$BED/mysql/accounts"
 }
 
@@ -111,15 +122,14 @@ cd / # the daemons outlive the folder that this was started in
 mkdir -p "$BED"/{etc,log,run,state,spool,dev,bin}
 chmod 755 "$(dirname "$BED")" "$BED" "$BED/run"
 # one at a time; -o: the daemons must not inherit the lock
-[ "${1:-}" = --locked ] || exec flock -o "$BED/run/lock" "$0" --locked
+[ "${1:-}" = --locked ] || exec flock -o "$BED/run/lock" "$here/up.sh" --locked
 packages
 network
 authentication
 database
 configuration
-accounting
-daemon ctl slurmctld slurmctld -D
-for node in $NODES; do mkdir -p "$BED/spool/$node"; daemon "$node" "slurmd-$node" slurmd -D; done
+controller
+accounts
 # slurmrestd refuses to run as root or as SlurmUser
 daemon ctl slurmrestd setpriv --reuid nobody --regid nogroup --clear-groups env SLURM_JWT=daemon \
   slurmrestd -a rest_auth/jwt 127.0.0.1:6820

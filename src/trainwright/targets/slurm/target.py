@@ -95,6 +95,8 @@ class Slurm:
         run = RunFolder(place / (name or rendered.run_id))
         with _locked(run):
             record = read_record(run)
+            if record is not None and fresh:  # another submit of the same content was faster: take the next name
+                return self.submit(bundle, fresh=True, runs=runs)
             if record is not None:
                 state = self._state(run, record)
                 if not state.final or state.phase == "SUCCEEDED":
