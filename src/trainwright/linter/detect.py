@@ -46,7 +46,7 @@ _TRAINING = {
         "train_args",
 }  # fmt: skip
 _HUB = {"singleuser", "hub", "proxy", "cull"}
-_SPEC = {"objective", "method", "parallelism", "compute", "duration", "sequence_length"}
+_SPEC = {"objective", "method", "parallelism", "compute", "duration", "sequence_length", "data", "storage", "retry"}
 
 
 def language_of(path: str, content: str) -> Language:
@@ -98,7 +98,7 @@ def role_of(node: Node) -> Role | Literal["kubernetes"]:
         or (keys & {"fp16", "bf16"} and node.get("fp16").type == "mapping")
     ):
         return "deepspeed"
-    if len(keys & _SPEC) >= 2 and "model" in keys:
+    if keys & {"model", "train"} and (len(keys & _SPEC) >= 2 or ({"version", "name"} <= keys and keys & _SPEC)):
         return "spec"
     if keys & _HUB and (node.get("singleuser").type == "mapping" or node.get("hub").type == "mapping"):
         return "helm-values"

@@ -46,7 +46,19 @@ class Loaded:
 def load(path: str | FilePath, overrides: Iterable[str] = (), site: str | FilePath | None = None) -> Loaded:
     """Read a spec file. ``overrides`` are ``a.b=value`` texts. Raises InputError with every problem found."""
     path = FilePath(path)
-    document = _read(path)
+    return _load(_read(path), path, overrides, site)
+
+
+def problems_in(text: str, path: str) -> list[Problem]:
+    """Everything wrong with the text of the spec file at ``path``, over the site file beside it; [] when right."""
+    try:
+        _load(read_text(text, path), FilePath(path), (), None)
+    except InputError as error:
+        return error.problems
+    return []
+
+
+def _load(document: Document, path: FilePath, overrides: Iterable[str], site: str | FilePath | None) -> Loaded:
     loaded_site = load_site(site) if site else _site_beside(path)
     problems: list[Problem] = []
     sources = dict(_apply(document, overrides, problems))

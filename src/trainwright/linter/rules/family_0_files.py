@@ -9,4 +9,5 @@ FILES: dict[str, str] = {
     "TW004": "TW004_duplicate_key:DuplicateKey",
     "TW005": "TW005_ignore_of_no_rule:IgnoreOfNoRule",
     "TW006": "TW006_ignore_without_use:IgnoreWithoutUse",
+    "TW007": "TW007_spec_not_valid:SpecNotValid",
 }
