@@ -28,4 +28,8 @@ OPERATORS: dict[str, str] = {
     "TW723": "TW723_namespace_on_cluster_kind:NamespaceOnClusterKind",
     "TW724": "TW724_kueue_fields_of_older_version:KueueFieldsOfOlderVersion",
     "TW725": "TW725_mpi_operator_flags:MpiOperatorFlags",
+    "TW750": "TW750_unknown_field:UnknownField",
+    "TW751": "TW751_value_not_allowed:ValueNotAllowed",
+    "TW752": "TW752_required_field_missing:RequiredFieldMissing",
+    "TW753": "TW753_wrong_type:WrongType",
 }
