@@ -159,6 +159,8 @@ def _who(event: dict[str, Any]) -> str:
 
 def progress_line(snapshot: Snapshot) -> str:
     """``tokenise 120/400 files, 12s left``."""
+    if not snapshot.total and not snapshot.done:
+        return f"{snapshot.what} …"
     total = f"/{snapshot.total:,}" if snapshot.total else ""
     left = f", {duration(snapshot.eta_seconds)} left" if snapshot.eta_seconds is not None else ""
     return f"{snapshot.what} {snapshot.done:,}{total}{left}"
