@@ -66,7 +66,7 @@ class RayjobModesContradict(ObjectRule):
             yield self.hit(mode, f"there is no submission mode {mode.string}", did_you_mean(mode.string, _MODES))
         if mode.string in (None, "K8sJobMode", "HTTPMode", "SidecarMode") and spec.exists and not spec.open:
             entrypoint = spec.get("entrypoint")
-            if entrypoint.absent and cluster.exists and not mode.unknown and mode.string != "InteractiveMode":
+            if entrypoint.absent and cluster.exists and not mode.unknown and spec.get("submitterPodTemplate").absent:
                 yield self.hit(
                     spec,
                     "there is no entrypoint: the cluster is created, and nothing is submitted to it",

@@ -8,6 +8,7 @@ from typing import ClassVar
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
+from trainwright.linter.view.fields import is_fragment
 
 
 class SelectorAndLabels(ObjectRule):
@@ -28,15 +29,17 @@ class SelectorAndLabels(ObjectRule):
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
         """Selector and labels."""
         spec = subject.get("spec")
-        if subject.templated or spec.open or not spec.exists:
+        if spec.open or not spec.exists or is_fragment(subject, project):
             return
         selector, labels = spec.get("selector"), spec.get("template", "metadata", "labels")
-        if selector.absent and spec.get("template").exists:
-            if not any(file.path.endswith(("kustomization.yaml", "kustomization.yml")) for file in project.files):
+        if selector.absent:
+            containers = spec.get("template", "spec", "containers").elements()
+            if any(container.get("image").exists for container in containers):
                 yield self.hit(
                     spec,
                     f"a {subject.kind} needs spec.selector: the API server refuses it without",
                     "selector: {matchLabels: {app: …}}, and the same labels in template.metadata.labels",
+                    severity=None if labels.absent else "warning",
                 )
             return
         for key, value in selector.get("matchLabels").pairs():

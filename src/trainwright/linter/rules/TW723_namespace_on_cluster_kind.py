@@ -55,4 +55,5 @@ class NamespaceOnClusterKind(ObjectRule):
                 f"a {subject.kind} belongs to the whole cluster: the namespace has no effect, and the name "
                 f"is shared with everybody",
                 "no metadata.namespace",
+                severity="note" if subject.kind.startswith("ClusterRole") else None,
             )

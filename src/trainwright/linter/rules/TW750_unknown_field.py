@@ -12,6 +12,7 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 from trainwright.linter.view.fields import Departure, departures, elsewhere
 
+_IDENTITY = ("apiVersion", "kind")  # Harmless in pod templates, which are objects in some clients.
 _YOUNG = ("slurm-operator", "trainer")  # Their fields still change with every release.
 # Fields of other versions that rules of their own explain.
 _OTHER_RULES: dict[str, tuple[str, ...]] = {
@@ -45,7 +46,7 @@ class UnknownField(ObjectRule):
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
         """Fields that the tree does not have."""
         for departure in departures(subject):
-            if departure.kind != "unknown" or departure.name in _OTHER_RULES.get(subject.kind, ()):
+            if departure.kind != "unknown" or departure.name in (*_IDENTITY, *_OTHER_RULES.get(subject.kind, ())):
                 continue
             place = ".".join(departure.path) or "the object"
             known = list(departure.shape.fields)

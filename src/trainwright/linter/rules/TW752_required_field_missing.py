@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
-from trainwright.linter.view.fields import departures
+from trainwright.linter.view.fields import departures, is_fragment
 
-_YOUNG = ("slurm-operator", "trainer")  # What they require still changes with every release.
+# Operators without webhooks that fill in required fields, and whose API no longer changes with each release.
+_SURE = ("kubernetes", "kuberay", "karpenter", "mpi-operator")
 
 
 class RequiredFieldMissing(ObjectRule):
@@ -24,7 +25,7 @@ class RequiredFieldMissing(ObjectRule):
 
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
         """Required fields of objects that are whole."""
-        if subject.templated or _is_fragment(subject, project):
+        if subject.holder is not None or is_fragment(subject, project):
             return
         for departure in departures(subject):
             if departure.kind != "missing" or departure.name in ("metadata", "kind", "apiVersion"):
@@ -38,18 +39,5 @@ class RequiredFieldMissing(ObjectRule):
                 departure.node,
                 f"{place} of a {subject.kind} needs {departure.name}: the API server refuses the object without it",
                 f"{departure.name}: …",
-                severity="warning" if departure.tree.component in _YOUNG else None,
+                severity=None if departure.tree.component in _SURE else "warning",
             )
-
-
-def _is_fragment(subject: KubernetesObject, project: Project) -> bool:
-    """Whether the document is a patch for another object rather than an object of its own."""
-    if "patch" in subject.path.lower() or subject.holder is not None:
-        return True
-    folder = subject.path.rpartition("/")[0]
-    kustomized = any(
-        file.path.rpartition("/")[2].lower().startswith("kustomization.")
-        and (folder + "/").startswith(file.path.rpartition("/")[0] + "/")
-        for file in project.files
-    )
-    return kustomized or any(key.raw == "$patch" for node in subject.node.walk() for key, _ in node.pairs())

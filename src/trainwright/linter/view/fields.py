@@ -15,6 +15,7 @@ from trainwright.facts import fields
 from trainwright.facts.fields import Shape, Tree
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.node import Node
+from trainwright.linter.project import Project
 
 _MAX_DEPTH = 40
 
@@ -92,6 +93,19 @@ def _fits(node: Node, scalar: str) -> bool:
     if scalar == "boolean":
         return node.type == "bool"
     return node.type in ("str", "int", "float")
+
+
+def is_fragment(found: KubernetesObject, project: Project) -> bool:
+    """Whether the document is a patch for another object, or is completed by a kustomization, rather than whole."""
+    path = found.path.lower()
+    if "patch" in path or "override" in path or found.templated or found.namespace == "system":
+        return True
+    folder = found.path.rpartition("/")[0] + "/"
+    for file in project.files:
+        place, _, name = file.path.rpartition("/")
+        if name.lower().startswith("kustomization.") and folder.startswith(place + "/"):
+            return True
+    return any(key.raw == "$patch" for node in found.node.walk() for key, _ in node.pairs())
 
 
 def elsewhere(tree: Tree, name: str) -> tuple[str, ...]:
