@@ -97,9 +97,41 @@ def read(path: Path, machine: str | None = None, find: Any = node) -> list[Case]
     columns = set(rows[0])
     for needed, reader in READERS:
         if needed <= columns:
-            return [replace(case, file=path.name) for row in rows for case in reader(row, path, machine, find)]
+            return [
+                replace(case, file=path.name)
+                for number, row in enumerate(rows, 2)
+                for case in _cases(reader, row, number, path, machine, find)
+            ]
     known = "; ".join(",".join(sorted(needed)) for needed, _ in READERS)
     raise ValueError(f"{path}: columns {sorted(columns)} are in none of the known shapes: {known}")
+
+
+def _cases(reader: Any, row: dict[str, str], line: int, path: Path, machine: str | None, find: Any) -> list[Case]:
+    """The cases of one row; what is missing, unreadable or impossible in it refuses the row, not the file."""
+    try:
+        cases = list(reader({k: v or "" for k, v in row.items() if k}, path, machine, find))
+    except (ValueError, OverflowError, ZeroDivisionError, InputError) as error:
+        return [_refused(row, f"line {line}", f"cannot be read: {error}")]
+    return [case if case.refused else _checked(case, line) for case in cases]
+
+
+def _checked(case: Case, line: int) -> Case:
+    """The case, or its refusal where sizes or measurements cannot be."""
+    w, layout, ranks = case.workload, case.layout, case.machine.world_size
+    why = ""
+    if min(w.dims.hidden, w.dims.layers, w.dims.heads, w.dims.vocab, w.sequence_length, w.global_batch_size) < 1:
+        why = "a size is not positive"
+    elif layout.world_size > ranks:
+        why = f"its layout needs {layout.world_size} accelerators, the row has {ranks}"
+    elif layout.pp > w.dims.layers:
+        why = f"pp={layout.pp} exceeds the {w.dims.layers} layers"
+    elif case.seconds is not None and not 0 < case.seconds < float("inf"):
+        why = "the measured speed is not a positive number"
+    elif case.bytes is not None and case.bytes <= 0:
+        why = "the measured bytes are not positive"
+    elif case.seconds is None and case.bytes is None and "megatron" not in w.recipe:
+        why = "it holds no measurement"
+    return replace(case, refused=why, label=case.label or f"line {line}") if why else case
 
 
 def _slower_network(machine: Machine) -> Machine:
@@ -174,7 +206,7 @@ def dgxc(row: dict[str, str], path: Path, machine: str | None, find: Any) -> Ite
         return int(found[1]) if found else 1
 
     tp, pp, cp, ep, chunks = (degree(name) for name in ("TP", "PP", "CP", "EP", "VP"))
-    if pp > gpus or dims.layers % pp:
+    if pp > gpus:
         pp = 1
     dp = max(1, gpus // (tp * pp * cp))
     mbs, batch = int(row["micro_batch"]), int(row["global_batch"])
@@ -266,12 +298,19 @@ def nanotron(row: dict[str, str], path: Path, machine: str | None, find: Any) ->
         found = re.search(rf"{name}[-=]?(\d+)", best)
         return int(found[1]) if found else 1
 
+    if not re.search(r"DP[-=]?\d", best):
+        yield _refused(row, label, f"no layout such as 'DP8 TP2 PP1 GAS4 MBS2 ZeRO-1' in {row['best']!r}")
+        return
     dp, tp, pp, gas, mbs = (value(name) for name in ("DP", "TP", "PP", "GAS", "MBS"))
     zero = value("ZERO") if "ZERO" in best else 0
     layout = Layout(
         pp=pp, dp_shard=dp, tp=tp, zero=1 if zero else 0, sequence_parallel=tp > 1, micro_batch_size=mbs,
         micro_batches=gas,
     )  # fmt: skip
+    if layout.world_size != nodes * 8:
+        what = f"its layout has {layout.world_size} ranks, {nodes} nodes of eight have {nodes * 8}"
+        yield _refused(row, label, what)
+        return
     batch, seq = dp * gas * mbs, 4096
     speed = float(row["tok_s_gpu"]) if (row.get("tok_s_gpu") or "").strip() else 0.0
     peak = (row.get("gb") or "").strip()

@@ -105,6 +105,45 @@ def test_nanotron_rows_are_read(accuracy: Any, tmp_path: Path) -> None:
     assert unknown.refused
 
 
+DAMAGED = {
+    "vtrain_multi_a100.csv": (
+        {"ms_per_iter": ""}, {"ms_per_iter": "0"}, {"ms_per_iter": "nan"}, {"hidden": "x"}, {"dp": "0"}, {"pp": "41"},
+    ),
+    "dgxc_h100.csv": (
+        {"model": "Foo 9B"}, {"s_per_step": ""}, {"micro_batch": "x"}, {"seq": "-1"}, {"layout": "TP3 PP5 CP7"},
+    ),
+    "llm_foundry_fsdp.csv": ({"model": "7000b"}, {"tok_s_gpu": ""}, {"tok_s_gpu": "0"}, {"seq": ""}, {"gpus": "0"}),
+    "megatron_golden_small_h100.csv": (
+        {"num-layers": ""}, {"GiB": "x"}, {"micro-batch-size": ""}, {"hidden-size": "0"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_row_is_refused_alone(
+    accuracy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    with (DATA / name).open(newline="") as file:
+        good = next(csv.DictReader(file))
+    path = tmp_path / name
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, good)
+        writer.writeheader()
+        writer.writerows([good, *({**good, **damage} for damage in DAMAGED[name])])
+    assert accuracy.main(["--csv", str(path), "--output", "json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["files"][name]["rows"] == 1
+    assert out["files"][name]["refused"] == len(DAMAGED[name])
+    assert all(row["refused"] for row in out["rows"][1:])
+
+
+@pytest.mark.parametrize("best", ["garbage", "DP4 TP8", "DP9999 TP2 PP1", ""])
+def test_a_nanotron_layout_that_does_not_fill_its_nodes_is_refused(accuracy: Any, tmp_path: Path, best: str) -> None:
+    path = tmp_path / "nanotron.csv"
+    path.write_text(f"nodes,model_b,mfu_pct,gb,best,tok_s_gpu\n8,80,38,70,{best},900\n")
+    assert [bool(case.refused) for case in accuracy.read(path)] == [True]
+
+
 def test_another_machine_can_be_named(accuracy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(DATA / "vtrain_multi_a100.csv")
     accuracy.main(["--csv", path, "--output", "json"])
