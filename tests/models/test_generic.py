@@ -99,3 +99,9 @@ def test_no_text_ends_in_a_traceback(values: dict[str, str]) -> None:
         assert parse(text).parameters.total > 0
     except InputError as error:
         assert error.problems  # noqa: PT017 - either outcome is legal
+
+
+@pytest.mark.parametrize("text", ["params=1e999", "hidden=64,layers=1e15,heads=1"])
+def test_absurd_sizes_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse(text)

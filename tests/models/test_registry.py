@@ -127,3 +127,14 @@ def test_neither_torch_nor_transformers_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_hostile_config_is_refused_before_its_layers_are_walked(tmp_path: Path) -> None:
+    hostile = {"model_type": "llama", "hidden_size": 10**26, "num_hidden_layers": 10**11, "num_attention_heads": 2}
+    with pytest.raises(InputError) as caught:
+        from_config({**hostile, "vocab_size": 5, "intermediate_size": 7})
+    assert {"hidden_size", "num_hidden_layers"} <= {p.field for p in caught.value.problems}
+    path = tmp_path / "config.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="nested"):
+        load(str(path))

@@ -201,3 +201,53 @@ def test_the_command_line_prints_json_and_sentences() -> None:
     assert bad.returncode == 2
     assert "convolutions" in bad.stderr
     assert "Traceback" not in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"budget": float("nan"), "tokens": 1e9}, "--budget"),
+        ({"budget": 0.0, "tokens": 1e9}, "--budget"),
+        ({"deadline": "5d", "tokens": 1e9, "max_nodes": 0}, "--max-nodes"),
+        ({"failures_per_node_hour": float("nan")}, "--failures"),
+        ({"failures_per_node_hour": -1.0}, "--failures"),
+        ({"layout": "tp=2,tp=4"}, "tp"),
+        ({"layout": "tp=999999999999999999999"}, "tp"),
+        ({"layout": "pp=4,stages=32,tp=2"}, "stages"),
+    ],
+)
+def test_absurd_limits_and_degrees_are_refused_at_once(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", **options)
+    assert field in [p.field for p in caught.value.problems]
+
+
+def test_a_run_without_failures_is_strict_json() -> None:
+    answer = ask(model="llama-3.1-8b", machine="p5.48xlarge", tokens=1e9, failures_per_node_hour=0.0)
+    json.dumps(answer.value, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "calibration: {chip.gemm_efficiency: 0}",
+        "calibration: {chip.gemm_efficiency: -1}",
+        "calibration: {chip.gemm_efficiency: 2}",
+        "accelerator: {memory_nominal_gib: .inf, memory_gb_s: 1, tflops: {bf16: 1}}",
+        "accelerator: {memory_nominal_gib: 80, memory_gb_s: 3000, tflops: {bf16: 0}}",
+        "memory_gib: .inf",
+    ],
+)
+def test_impossible_figures_of_a_machine_file_are_refused(tmp_path: Path, values: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(f"base: p5.48xlarge\n{values}\n")
+    with pytest.raises(InputError):
+        ask(model="llama-3.1-8b", machine=str(path))
+
+
+def test_a_calibration_file_with_impossible_constants_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps({"chip": {"gemm_efficiency": 0.0, "nonsense": 1.0}, "stack": {"reserve_bytes": -1.0}}))
+    with pytest.raises(InputError) as caught:
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", calibration=path)
+    assert {p.field for p in caught.value.problems} == {"gemm_efficiency", "nonsense"}

@@ -33,12 +33,16 @@ class _Field:
     convert: Callable[[Any], Any]
 
 
-def _number(low: float, high: float = float("inf")) -> Callable[[Any], bool]:
+#: No figure of a machine file is larger, in any of its units; infinity and NaN are none.
+LARGEST = 1e9
+
+
+def _number(low: float, high: float = LARGEST) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
 def _whole(low: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= low
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= LARGEST
 
 
 def _text(value: Any) -> bool:
@@ -55,8 +59,12 @@ def _scaled(unit: float, kind: type = float) -> Callable[[Any], Any]:
 
 def _constants(value: Any) -> bool:
     return isinstance(value, Mapping) and all(
-        isinstance(name, str) and _number(float("-inf"))(number) for name, number in value.items()
+        isinstance(name, str) and _number(0, 1e12)(number) for name, number in value.items()
     )
+
+
+def _peaks(value: Any) -> bool:
+    return _constants(value) and bool(value) and all(number > 0 for number in value.values())
 
 
 _FIELDS: dict[str, _Field] = {
@@ -88,7 +96,7 @@ _ACCELERATOR_KEYS = {
     "memory_nominal_gib": _number(0.01),
     "memory_usable_mib": _number(1),
     "memory_gb_s": _number(0.01),
-    "tflops": _constants,
+    "tflops": _peaks,
     "link": _text,
     "link_gb_s": _number(0.01),
     "pcie_gb_s": _number(0.01),
@@ -215,6 +223,8 @@ def _load(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
 def _parse_json(path: Path, text: str) -> tuple[Any, dict[str, int]]:
     try:
         return json.loads(text), {}
+    except RecursionError:
+        raise InputError([Problem(str(path), what="is nested too deeply for a machine file")]) from None
     except json.JSONDecodeError as error:
         problem = Problem(str(path), error.lineno, error.colno, what=f"is not JSON: {error.msg}")
         raise InputError([problem]) from None
@@ -227,6 +237,8 @@ def _parse_yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         return yaml.safe_load(text), _lines(node)
+    except RecursionError:
+        raise InputError([Problem(str(path), what="is nested too deeply for a machine file")]) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)

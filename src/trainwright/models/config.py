@@ -11,6 +11,10 @@ from typing import Any
 
 from trainwright.errors import InputError, Problem
 
+#: More than any model has: layers are looked at one by one, and other sizes are multiplied with each other.
+MOST_LAYERS = 10_000
+LARGEST = 1 << 36
+
 
 class ConfigReader:
     """One config under reading. ``where`` is its path in messages."""
@@ -21,7 +25,10 @@ class ConfigReader:
         self.problems: list[Problem] = []
 
     def size(self, *names: str, default: int | None = None) -> int:
-        """The first of ``names`` that is set, a whole number of at least 1; without a ``default`` it must be set."""
+        """The first of ``names`` that is set, a whole number of at least 1; without a ``default`` it must be set.
+
+        Sizes beyond ``LARGEST`` are refused: a hostile number of layers would otherwise be walked one by one.
+        """
         name, value = self._first(names)
         if value is None:
             if default is None:
@@ -30,7 +37,7 @@ class ConfigReader:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             self.problem(name, f"is {value!r}", "a whole number of at least 1 is needed")
             return default or 1
-        return value
+        return self._believable(name, value)
 
     def count(self, *names: str, default: int = 0) -> int:
         """Like ``size`` but 0 is allowed and ``null`` means ``default``."""
@@ -40,7 +47,7 @@ class ConfigReader:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             self.problem(name, f"is {value!r}", "a whole number of at least 0 is needed")
             return default
-        return value
+        return self._believable(name, value)
 
     def flag(self, name: str, default: bool) -> bool:
         """A true/false value."""
@@ -108,6 +115,14 @@ class ConfigReader:
         """Raise ``InputError`` with everything recorded, if anything was."""
         if self.problems:
             raise InputError(self.problems)
+
+    def _believable(self, name: str, value: int) -> int:
+        most = MOST_LAYERS if "layer" in name else LARGEST
+        if value <= most:
+            return value
+        what = f"is {value:.4g}" if value < 10**300 else "is absurdly large"
+        self.problem(name, what, f"at most {most:,} is believable")
+        return 1
 
     def _first(self, names: Sequence[str]) -> tuple[str, Any]:
         for name in names:

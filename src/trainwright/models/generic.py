@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from trainwright.errors import InputError, Problem, did_you_mean
+from trainwright.models.config import MOST_LAYERS
 from trainwright.models.shape import MixtureOfExperts, ModelShape, Norm, Positions
 
 DEFAULT_VOCAB = 32_000
@@ -41,11 +42,19 @@ def whole(text: str) -> int:
     return value
 
 
+def depth(text: str) -> int:
+    """A number of layers: they are looked at one by one, so that an absurd one is refused."""
+    value = whole(text)
+    if value > MOST_LAYERS:
+        raise ValueError(f"at most {MOST_LAYERS:,} is believable")
+    return value
+
+
 def count(text: str) -> int:
     """A whole number of at least 0, with an optional suffix k, M, B or T."""
     found = re.fullmatch(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)([kmbt]?)", text.strip().lower())
     value = float(found[1].replace("_", "")) * SUFFIXES.get(found[2], 1) if found else -1.0
-    if value < 0 or value != round(value) or value > 1e16:
+    if not 0 <= value <= 1e16 or value != round(value):
         raise ValueError("a whole number is needed (suffixes k, M, B and T are allowed)")
     return round(value)
 
@@ -72,7 +81,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 KEYS: dict[str, Key] = {
     "params": Key(whole, "total parameters, when only they are known or to account for what the rest leaves out"),
     "hidden": Key(whole, "width of the hidden stream"),
-    "layers": Key(whole, "blocks"),
+    "layers": Key(depth, "blocks"),
     "heads": Key(whole, "query heads"),
     "kv_heads": Key(whole, "key-value heads; default: heads"),
     "head_dim": Key(whole, "width of one head; default: hidden ÷ heads"),

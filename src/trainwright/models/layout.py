@@ -18,6 +18,10 @@ Zero = Literal[0, 1, 2, 3]
 MESH_DIMENSIONS = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
 
 
+#: No degree, batch or count of anything in a layout is larger.
+LARGEST = 1 << 30
+
+
 class LayoutError(ValueError):
     """A layout that contradicts itself. ``problems`` lists every contradiction as ``(field, text)``."""
 
@@ -117,6 +121,9 @@ def _contradictions(layout: Layout) -> list[tuple[str, str]]:
         value = getattr(layout, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             found.append((name, f"is {value!r}; a whole number of at least 1 is needed"))
+        elif value > LARGEST:
+            text = f"is {value:.4g}" if value < 10**300 else "is absurdly large"
+            found.append((name, f"{text}; at most {LARGEST:,} is believable"))
     for name, choices in (
         ("zero", get_args(Zero)),
         ("schedule", get_args(Schedule)),
@@ -127,6 +134,9 @@ def _contradictions(layout: Layout) -> list[tuple[str, str]]:
             found.append((name, f"is {value!r}; one of {', '.join(map(str, choices))} is needed"))
     if not isinstance(layout.sequence_parallel, bool):
         found.append(("sequence_parallel", f"is {layout.sequence_parallel!r}; true or false is needed"))
+    if not isinstance(layout.stages, tuple):
+        found.append(("stages", f"is {layout.stages!r}; the layers of each stage are needed"))
+        return found
     bad_stage = [s for s in layout.stages if isinstance(s, bool) or not isinstance(s, int) or s < 0]
     if bad_stage:
         found.append(("stages", f"holds {bad_stage[0]!r}; whole numbers of layers are needed"))

@@ -150,6 +150,8 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text("utf-8"))
     except json.JSONDecodeError as error:
         raise InputError([Problem(str(path), error.lineno, error.colno, what=f"is not JSON: {error.msg}")]) from None
+    except RecursionError:
+        raise InputError([Problem(str(path), what="is nested too deeply to be a config.json")]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError([Problem(str(path), what=f"cannot be read: {error}")]) from None
     if not isinstance(content, dict):

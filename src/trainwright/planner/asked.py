@@ -122,7 +122,10 @@ def parse_layout(text: str) -> Layout:
         if not equals or not value:
             problems.append(Problem("--layout", field=name, what="has no value", instead="write name=value,…"))
             continue
-        values[name.strip()] = _layout_value(value.strip())
+        name = name.strip()
+        if name in values:
+            problems.append(Problem("--layout", field=name, what="is given twice"))
+        values[name] = _layout_value(value.strip(), stages=name == "stages")
     try:
         if problems:
             raise InputError(problems)
@@ -131,7 +134,9 @@ def parse_layout(text: str) -> Layout:
         raise InputError([Problem("--layout", field=name, what=what) for name, what in error.problems]) from error
 
 
-def _layout_value(text: str) -> Any:
+def _layout_value(text: str, *, stages: bool = False) -> Any:
+    if stages and re.fullmatch(r"\d+", text):
+        return (int(text),)
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     if text.lower() in ("true", "false"):
@@ -187,11 +192,14 @@ def _numbers(asked: Asked) -> list[Problem]:
         ("lora_rank", 1 << 14),
         ("tokens", 1e17),
         ("price", 1e6),
+        ("failures_per_node_hour", 1e3),
     ):
         value = getattr(asked, name)
         if value is None:
             continue
-        option = f"--{name.replace('_', '-')}"
+        option = "--failures" if name == "failures_per_node_hour" else f"--{name.replace('_', '-')}"
+        if name == "failures_per_node_hour" and value == 0:
+            continue
         if not value > 0:
             problems.append(Problem("plan", field=option, what=f"is {value}", instead="a positive number is needed"))
         elif value > most:

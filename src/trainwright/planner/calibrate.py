@@ -84,14 +84,14 @@ def _rows(metrics: Path) -> Iterator[dict[str, Any]]:
     for line in lines:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row
 
 
 def _positive(value: object) -> float | None:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
     return float(value) if good else None  # type: ignore[arg-type]
 
 
@@ -135,10 +135,10 @@ def calibrate(question: Question, layout: Layout, seconds: float, peak: int | No
 def read(path: Path) -> dict[str, dict[str, float]]:
     """The overlay in a calibration file; InputError names what is wrong with it."""
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text("utf-8"))
         return {part: {k: float(v) for k, v in values[part].items()} for part in ("chip", "stack")}
     except OSError as error:
         raise InputError([Problem(str(path), what=f"cannot be read: {error.strerror}")]) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         way = "write one with `trainwright plan --calibrate RUN`"
         raise InputError([Problem(str(path), what=f"is not a calibration: {error}", instead=way)]) from error

@@ -127,6 +127,19 @@ class Constants:
 
 T = TypeVar("T")
 
+#: Constants that are a share of a nominal figure: something is divided by them.
+_SHARES = frozenset(
+    {
+        "gemm_efficiency",
+        "gemm_efficiency_fp8",
+        "attention_forward",
+        "attention_backward",
+        "memory_efficiency",
+        "intra_efficiency",
+        "inter_efficiency",
+    }
+)
+
 _PATH = Path(__file__).with_name("constants.json")
 
 
@@ -207,4 +220,20 @@ def _inherited(stacks_: dict[str, Any], name: str) -> dict[str, Any]:
 def _read(cls: type[T], row: Mapping[str, Any], overlay: Mapping[str, float] | None) -> T:
     names = {f.name for f in fields(cls)}  # type: ignore[arg-type]
     value = cls(**{key: row[key] for key in names})
-    return replace(value, **overlay) if overlay else value  # type: ignore[type-var]
+    if not overlay:
+        return value
+    problems = []
+    for name, number in overlay.items():
+        if name not in names:
+            problems.append(
+                Problem("calibration", field=name, what="is no constant", instead=did_you_mean(name, names))
+            )
+        elif name in _SHARES and not 0 < number <= 1:
+            problems.append(
+                Problem("calibration", field=name, what=f"is {number}", instead="a share above 0, at most 1")
+            )
+        elif not 0 <= number < float("inf"):
+            problems.append(Problem("calibration", field=name, what=f"is {number}", instead="a number of at least 0"))
+    if problems:
+        raise InputError(problems)
+    return replace(value, **overlay)  # type: ignore[type-var]

@@ -21,7 +21,8 @@ RESTART_SECONDS = 600.0
 class Goodput:
     """Seconds throughout, except ``goodput`` (a fraction) and ``expected_failures`` (over the whole run)."""
 
-    mean_time_between_failures: float
+    #: None where nothing ever fails.
+    mean_time_between_failures: float | None
     checkpoint_seconds: float
     checkpoint_interval: float
     restart_seconds: float
@@ -72,7 +73,7 @@ def goodput(
     share = efficiency(chosen, checkpoint_seconds, restart_seconds, mtbf)
     expected = hours / share if hours is not None and share > 0 else None
     return Goodput(
-        mean_time_between_failures=mtbf,
+        mean_time_between_failures=mtbf if rate > 0 else None,
         checkpoint_seconds=checkpoint_seconds,
         checkpoint_interval=chosen,
         restart_seconds=restart_seconds,

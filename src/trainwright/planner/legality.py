@@ -77,11 +77,11 @@ def layout_troubles(w: Workload, machine: Machine, layout: Layout) -> Iterator[T
         way = (
             f"dp_shard={fitting} would use all of them"
             if fitting
-            else f"{nearest(rest, divisors(world))} for the rest"
+            else f"pp · dp_replicate · cp · tp has to divide {world}: {nearest(rest, divisors(world))}"
         )
         yield "layout", f"{parts} = {layout.world_size}, but there are {world} accelerators", way
     if text := tp_trouble(d, layout.tp):
-        yield "tp", text, nearest(layout.tp, tp_degrees(d, max(layout.tp * 2, machine.per_node)))
+        yield "tp", text, nearest(layout.tp, tp_degrees(d, d.kv_heads))
     virtual = max(layout.pp, len(layout.stages))
     if virtual > d.layers:
         what = f"needs {virtual} stages, but the model has {d.layers} layers"

@@ -98,7 +98,7 @@ def pick(
     if not within:
         fastest = min(able, key=lambda o: o[0].hours or 0)[0]
         priced = [o for o, _ in able if o.cost is not None]
-        parts = [f"the fastest takes {fastest.hours:.1f} h on {fastest.nodes} × {fastest.machine}"]
+        parts = [f"the fastest takes {fastest.hours:.3g} h on {fastest.nodes} × {fastest.machine}"]
         if priced:
             cheapest = min(priced, key=lambda o: o.cost or 0)
             parts.append(f"the cheapest costs ${cheapest.cost:,.0f} on {cheapest.nodes} × {cheapest.machine}")

@@ -61,7 +61,7 @@ def respond(request: Request) -> Response:
     question, layout = _question(request)
     if request.calibrate is not None:
         return _calibrate(request, question)
-    if request.compare or request.deadline or request.budget:
+    if request.compare or request.deadline is not None or request.budget is not None:
         return _offers(request, question)
     try:
         plan = answer_layout(question, layout) if layout is not None else answer(question)
@@ -75,7 +75,13 @@ def respond(request: Request) -> Response:
 
 def _local_plan(request: Request) -> Plan | None:
     """The plan of a spec that runs on this machine, which is nobody's instance type: layout and reasons only."""
-    if len(request.what) != 1 or request.calibrate or request.compare or request.deadline or request.budget:
+    if (
+        len(request.what) != 1
+        or request.calibrate
+        or request.compare
+        or request.deadline
+        or request.budget is not None
+    ):
         return None
     from trainwright.planner.explicit import plan_local
     from trainwright.spec.load import load
@@ -151,6 +157,7 @@ def _offers(request: Request, question: Question) -> Response:
         except ValueError as error:
             raise InputError([Problem("plan", field="--deadline", what=str(error))]) from error
     limited = hours is not None or request.budget is not None
+    _check_limits(request)
     if limited:
         if question.workload.tokens is None and question.workload.steps is None:
             what = "is missing: a deadline or budget needs the length of the run"
@@ -171,6 +178,18 @@ def _offers(request: Request, question: Question) -> Response:
     _write(request, plan)
     text = f"{offer.nodes} × {offer.machine}\n" + plan_text(plan, colour=request.colour)
     return Response(plan.to_dict(), text)
+
+
+def _check_limits(request: Request) -> None:
+    problems = []
+    if request.budget is not None and not 0 < request.budget < float("inf"):
+        way = "a positive number of US dollars is needed"
+        problems.append(Problem("plan", field="--budget", what=f"is {request.budget}", instead=way))
+    if not 1 <= request.max_nodes <= 1_000_000:
+        way = "from 1 to 1,000,000 nodes can be tried"
+        problems.append(Problem("plan", field="--max-nodes", what=f"is {request.max_nodes}", instead=way))
+    if problems:
+        raise InputError(problems)
 
 
 def _calibrate(request: Request, question: Question) -> Response:
