@@ -204,7 +204,7 @@ def test_calibration_recovers_the_constants_of_a_run(tmp_path: Path) -> None:
     assert found.chip["gemm_efficiency"] == pytest.approx(0.41, abs=1e-3)
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(found.to_dict()))
-    again = answer_layout(replace(asked, overlay=calibrate.read(path)), layout)
+    again = answer_layout(replace(asked, overlay=calibrate.read(path, asked.machine.accelerator)), layout)
     assert again.step_seconds is not None
     assert again.step_seconds.total == pytest.approx(truth.seconds.total, rel=1e-3)
 
@@ -218,7 +218,7 @@ def test_calibration_refuses_what_it_cannot_explain(tmp_path: Path) -> None:
     with pytest.raises(AnswerNo, match="timed steps"):
         calibrate.measured(short)
     with pytest.raises(InputError, match="is not a calibration"):
-        calibrate.read(short)
+        calibrate.read(short, "h100")
 
 
 def test_unmeasured_accelerators_get_wider_error_bars_and_say_so() -> None:

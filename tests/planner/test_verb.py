@@ -251,3 +251,38 @@ def test_a_calibration_file_with_impossible_constants_is_refused(tmp_path: Path)
     with pytest.raises(InputError) as caught:
         ask(model="llama-3.1-8b", machine="p5.48xlarge", calibration=path)
     assert {p.field for p in caught.value.problems} == {"gemm_efficiency", "nonsense"}
+
+
+@pytest.mark.parametrize("change", [{"step_seconds": {"compute": "x"}}, {"extra": None}, {"ranks": "abc"}])
+def test_a_damaged_plan_file_is_told(tmp_path: Path, change: dict[str, Any]) -> None:
+    plan = ask(model="llama-3.1-8b", machine="p5.48xlarge").value
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps(plan))
+    bad.write_text(json.dumps({**plan, **change}))
+    with pytest.raises(InputError, match="is not a plan"):
+        ask("diff", str(good), str(bad))
+
+
+def test_a_calibration_is_bound_to_the_model_and_machine_that_ran(tmp_path: Path) -> None:
+    run, kept = tmp_path / "run", tmp_path / "kept.json"
+    run.mkdir()
+    (run / "plan.json").write_text(json.dumps(ask(model="llama-3.1-8b", machine="p5.48xlarge").value))
+    (run / "metrics.jsonl").write_text('{"kind": "step", "tokens_per_s": 80000}\n' * 9)
+    with pytest.raises(InputError, match="is of 8,030,261,248 parameters"):
+        ask(model="gpt2", machine="p5.48xlarge", calibrate=run)
+    with pytest.raises(InputError, match="name the model and machine that ran"):
+        ask(model="llama-3.1-8b", machine="p4d.24xlarge", calibrate=run)
+    ask(model="llama-3.1-8b", machine="p5.48xlarge", calibrate=run, save=kept)
+    with pytest.raises(InputError, match="was fitted on h100"):
+        ask(model="llama-3.1-8b", machine="p4d.24xlarge", calibration=kept)
+
+
+def test_a_layout_that_the_built_in_trainer_does_not_run_is_named() -> None:
+    def told(**options: Any) -> str:
+        return " ".join(
+            r["text"] for r in ask(model="llama-3.1-8b", machine="p5.48xlarge", **options).value["reasons"]
+        )
+
+    assert "does not cut by tp" in told(layout="tp=8")
+    assert "does not cut by" not in told(layout="dp_shard=8")
+    assert "does not cut by" not in told(layout="tp=8", stack="nemo")

@@ -20,7 +20,7 @@ from trainwright.planner.plan import Plan, RankClass, Reason
 from trainwright.planner.remedies import Remedy, remedies
 from trainwright.planner.search import Found, Objective, Space, search
 from trainwright.planner.step import StepModel
-from trainwright.planner.why import is_outside, reasons, rules_of_thumb, strategies
+from trainwright.planner.why import is_outside, not_run, reasons, rules_of_thumb, strategies
 from trainwright.planner.workload import OPTIMIZER_BYTES, Machine, Workload
 
 GIB = 2**30
@@ -83,7 +83,7 @@ def answer(question: Question) -> Plan:
     if not found.ranked:
         raise _no(question, model, found)
     plan = to_plan(question, model, found.ranked[0])
-    told = reasons(model, found)
+    told = reasons(model, found) + not_run(question.workload.stack, found.ranked[0].layout)
     extra = dict(plan.extra)
     extra["search"] = {
         "legal": found.legal,
@@ -111,6 +111,7 @@ def answer_layout(question: Question, layout: Layout) -> Plan:
     evaluated = evaluate(model, layout)
     plan = to_plan(question, model, evaluated)
     told = [Reason("This layout was given; nothing was searched.", "--layout")]
+    told += not_run(question.workload.stack, layout)
     if not evaluated.fits:
         told.append(Reason(f"It does not fit: {_lacking(evaluated)}.", "memory"))
     return replace(plan, reasons=tuple(told))

@@ -82,7 +82,7 @@ def question_of(asked: Asked, *, why: bool = False) -> tuple[Question, Layout | 
     _check_precision(workload, machine)
     overlay: dict[str, dict[str, float]] = overlay_of(node)
     if asked.calibration:
-        for part, values in calibrate.read(asked.calibration).items():
+        for part, values in calibrate.read(asked.calibration, machine.accelerator).items():
             overlay[part] = {**overlay.get(part, {}), **values}
     forced: dict[str, Any] = {}
     if asked.micro_batch_size:

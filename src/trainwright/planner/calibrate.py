@@ -132,10 +132,16 @@ def calibrate(question: Question, layout: Layout, seconds: float, peak: int | No
     )
 
 
-def read(path: Path) -> dict[str, dict[str, float]]:
-    """The overlay in a calibration file; InputError names what is wrong with it."""
+def read(path: Path, accelerator: str) -> dict[str, dict[str, float]]:
+    """The overlay in a calibration file of this accelerator; InputError names what is wrong with it."""
     try:
         values = json.loads(path.read_text("utf-8"))
+        fitted = values.get("accelerator", accelerator)
+        if fitted != accelerator:
+            what = f"was fitted on {fitted}, not on {accelerator}"
+            raise InputError(
+                [Problem(str(path), field="accelerator", what=what, instead="calibrate this machine too")]
+            )
         return {part: {k: float(v) for k, v in values[part].items()} for part in ("chip", "stack")}
     except OSError as error:
         raise InputError([Problem(str(path), what=f"cannot be read: {error.strerror}")]) from error

@@ -19,7 +19,7 @@ from trainwright.planner.inputs import dims_of, machine_of, overlay_of
 from trainwright.planner.plan import Plan
 from trainwright.planner.remedies import lora_params
 from trainwright.planner.search import Space
-from trainwright.planner.workload import Machine, Method, Optimizer, Precision, Workload
+from trainwright.planner.workload import ENGINE_LIMITS, Machine, Method, Optimizer, Precision, Workload
 from trainwright.spec.load import Loaded
 from trainwright.spec.model import Parallelism, RunSpec
 from trainwright.spec.site import Site
@@ -28,13 +28,6 @@ _OPTIMIZERS: dict[str, Optimizer] = {
     "adamw": "adamw", "adam": "adamw", "adamw8bit": "adamw_8bit", "adafactor": "adafactor", "lion": "lion",
     "sgd": "sgd",
 }  # fmt: skip
-
-#: Dimensions that an engine does not cut. The built-in trainer refuses them (training/parallel); DeepSpeed's ZeRO
-#: has only data parallelism. A user's own script may do as it likes.
-ENGINE_LIMITS: dict[str, tuple[str, ...]] = {
-    "native": ("pp", "cp", "tp", "ep"),
-    "deepspeed": ("pp", "cp", "tp", "ep"),
-}
 
 
 def plan_spec(loaded: Loaded, *, why: bool = False) -> Plan:

@@ -132,6 +132,12 @@ class Plan:
         values = dict(values)
         if values.get("schema") != SCHEMA:
             raise ValueError(f"plan schema is {values.get('schema')!r}; this version reads {SCHEMA}")
+        parts = [values.get("step_seconds") or {}, *(rank["bytes"] for rank in values.get("ranks", ()))]
+        for name, number in ((n, v) for part in parts for n, v in part.items()):
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise ValueError(f"{name} is {number!r}, a number is needed")
+        if not isinstance(values.setdefault("extra", {}), dict):
+            raise ValueError(f"extra is {values['extra']!r}, an object is needed")
         values["layout"] = Layout.from_dict(values["layout"])
         values["ranks"] = tuple(RankClass(r["pp_stage"], RankBytes(**r["bytes"])) for r in values.get("ranks", ()))
         if values.get("step_seconds") is not None:
@@ -151,7 +157,7 @@ class Plan:
             return cls.from_dict(json.loads(path.read_text()))
         except OSError as error:
             raise InputError([Problem(str(path), what=f"cannot be read: {error.strerror}")]) from error
-        except (KeyError, TypeError, ValueError, AttributeError, LayoutError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, LayoutError, RecursionError) as error:
             raise InputError(
                 [
                     Problem(

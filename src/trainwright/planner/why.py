@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from trainwright.models.layout import Recompute
+from trainwright.models.layout import Layout, Recompute
 from trainwright.planner.evaluate import Evaluated, evaluate
 from trainwright.planner.legality import divisors, tp_degrees
 from trainwright.planner.memory import layer_activation_bytes
@@ -17,7 +17,7 @@ from trainwright.planner.network import Group
 from trainwright.planner.plan import Reason
 from trainwright.planner.search import Found, Space, search
 from trainwright.planner.step import StepModel
-from trainwright.planner.workload import ELEMENT_BYTES, OPTIMIZER_BYTES
+from trainwright.planner.workload import ELEMENT_BYTES, ENGINE_LIMITS, OPTIMIZER_BYTES
 
 GIB = 2**30
 ZERO = "Rajbhandari et al. 2020, §3"
@@ -182,6 +182,20 @@ def _outside(model: StepModel, best: Evaluated) -> list[Reason]:
     return [
         Reason("Outside the calibrated range: " + "; ".join(beyond) + ". Error bars are wider.", "docs/planner.md")
     ]
+
+
+def not_run(stack: str, layout: Layout) -> list[Reason]:
+    """What a recommended layout needs that the engine of this name does not cut; empty when it runs it."""
+    beyond = [name for name in ENGINE_LIMITS.get(stack, ()) if getattr(layout, name) > 1]
+    if not beyond:
+        return []
+    engine = "built-in trainer" if stack == "native" else stack
+    way = ", ".join(f"{name}=1" for name in beyond)
+    text = (
+        f"The {engine} does not cut by {', '.join(beyond)}: this layout is for a program of your own (train:). "
+        f"For the {engine}, force {way}."
+    )
+    return [Reason(text, "parallelism")]
 
 
 def is_outside(model: StepModel, best: Evaluated) -> bool:

@@ -18,6 +18,13 @@ Fabric = Literal["nvswitch", "nvlink_pairs", "pcie", "neuronlink", "none"]
 #: Bytes of one activation or compute-weight element.
 ELEMENT_BYTES: dict[str, int] = {"bf16": 2, "fp16": 2, "fp8": 2, "fp32": 4}
 
+#: Dimensions that an engine does not cut. The built-in trainer refuses them (training/parallel); DeepSpeed's ZeRO
+#: has only data parallelism. A user's own script may do as it likes.
+ENGINE_LIMITS: dict[str, tuple[str, ...]] = {
+    "native": ("pp", "cp", "tp", "ep"),
+    "deepspeed": ("pp", "cp", "tp", "ep"),
+}
+
 
 @dataclass(frozen=True)
 class Dims:

@@ -197,6 +197,15 @@ def _calibrate(request: Request, question: Question) -> Response:
 
     folder = request.calibrate or Path()
     run_plan = Plan.read(folder / "plan.json")
+    parameters = run_plan.extra.get("parameters")
+    if (
+        parameters not in (None, question.workload.dims.params)
+        or question.machine.accelerator not in run_plan.machine
+    ):
+        what = f"is of {parameters:,} parameters on {run_plan.machine}" if parameters else f"is of {run_plan.machine}"
+        asked = f"{question.workload.dims.params:,} on {question.machine.accelerator}"
+        way = f"name the model and machine that ran, not {asked}"
+        raise InputError([Problem(str(folder / "plan.json"), what=what, instead=way)])
     rate, peak = measured(folder / "metrics.jsonl")
     seconds = run_plan.layout.global_batch_size * question.workload.sequence_length / rate
     found = calibrate(question, run_plan.layout, seconds, peak, str(folder))
