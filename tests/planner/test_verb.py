@@ -286,3 +286,9 @@ def test_a_layout_that_the_built_in_trainer_does_not_run_is_named() -> None:
     assert "does not cut by tp" in told(layout="tp=8")
     assert "does not cut by" not in told(layout="dp_shard=8")
     assert "does not cut by" not in told(layout="tp=8", stack="nemo")
+
+
+def test_a_batch_that_no_layout_divides_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InputError) as caught:
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", global_batch_size=7, micro_batch_size=4)
+    assert "4 or 8 sequences" in caught.value.problems[0].instead

@@ -131,7 +131,12 @@ def _no(question: Question, model: StepModel, found: Found) -> Exception:
     if found.closest is None:
         reasons_ = sorted({r.reason for r in found.rejected}) or ["the forced degrees leave no legal layout"]
         return InputError(
-            [Problem(question.where, field="layout", what=f"no legal layout: {text}") for text in reasons_[:8]]
+            [
+                Problem(
+                    question.where, field="layout", what=f"no legal layout: {text}", instead=_nearest_batch(question)
+                )
+                for text in reasons_[:8]
+            ]
         )
     closest = found.closest
     helping = remedies(model, question.space, closest)
@@ -141,6 +146,15 @@ def _no(question: Question, model: StepModel, found: Found) -> Exception:
     )
     plan = replace(to_plan(question, model, closest), rejected=found.rejected)
     return DoesNotFit(message, plan, helping)
+
+
+def _nearest_batch(question: Question) -> str:
+    """The batches nearest to the asked one that the forced micro-batch divides; empty when it already does."""
+    unit, batch = int(question.space.forced.get("micro_batch_size", 1)), question.workload.global_batch_size
+    if batch % unit == 0:
+        return ""
+    near = " or ".join(str(n) for n in (batch // unit * unit, -(-batch // unit) * unit) if n)
+    return f"with micro_batch_size={unit}, {near} sequences would be legal"
 
 
 def _lacking(evaluated: Evaluated) -> str:
