@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trainwright.facts.data import read_rows
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
+from trainwright.linter.values import version_tuple
+
+_OPERATOR = re.compile(r"mpi-?operator(?:/mpi-operator)?:v?(\d+\.\d+)")
 
 
 class VersionGone(ObjectRule):
@@ -34,7 +38,7 @@ class VersionGone(ObjectRule):
         if reached is False:
             return
         shared = subject.kind == "MPIJob" and subject.version == "v1" and not reached
-        if shared and (project.versions.known("training-operator") or _v1_policy(subject)):
+        if shared and project.versions.known("training-operator"):
             return
         certain = bool(reached) or bool(fact.get("hard"))
         yield self.hit(
@@ -43,10 +47,12 @@ class VersionGone(ObjectRule):
             f'"no '
             f'matches for kind"',
             fact["instead"],
-            severity="error" if certain else None,
+            severity="error" if certain else "note" if shared and not _operator_here(project) else None,
         )
 
 
-def _v1_policy(subject: KubernetesObject) -> bool:
-    """Whether the object has what only the training operator's MPIJob v1 has."""
-    return subject.get("spec", "runPolicy").exists
+def _operator_here(project: Project) -> bool:
+    """Whether the files install an mpi-operator that is new enough."""
+    images = (c.image.string or "" for job in project.jobs for g in job.groups for c in g.main_containers)
+    found = (_OPERATOR.search(image) for image in images)
+    return any(match is not None and version_tuple(match[1]) >= (0, 4) for match in found)

@@ -46,4 +46,6 @@ FRAMEWORKS: dict[str, str] = {
     "TW841": "TW841_every_rank_writes:EveryRankWrites",
     "TW842": "TW842_amp_namespace_deprecated:AmpNamespaceDeprecated",
     "TW843": "TW843_warmup_beyond_the_run:WarmupBeyondTheRun",
+    "TW844": "TW844_module_never_imported:ModuleNeverImported",
+    "TW845": "TW845_optimum_neuron_moved:OptimumNeuronMoved",
 }

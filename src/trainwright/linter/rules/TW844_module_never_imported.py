@@ -1,0 +1,66 @@
+"""TW844: a NameError that waits until the line is reached."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from trainwright.linter.documents import PythonDocument
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, PythonRule
+from trainwright.linter.view.python import imports
+
+_MODULES = {
+    name: f"import {name}" for name in ("math", "os", "sys", "json", "time", "re", "random", "shutil", "torch")
+} | {
+    "np": "import numpy as np",
+    "dist": "import torch.distributed as dist",
+}
+
+
+class ModuleNeverImported(PythonRule):
+    """``math.cos`` needs ``import math``."""
+
+    id = "TW844"
+    severity = "error"
+    category = "frameworks"
+    summary = "a module that is used and never imported"
+    evidence = "reproduced"
+    source = "Python language reference: a name that is bound nowhere raises NameError; reproduced"
+
+    def check(self, subject: PythonDocument, project: Project) -> Iterator[Hit]:
+        """Names of modules that nothing binds."""
+        bound = set(imports(subject))
+        for node in ast.walk(subject.tree):
+            if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+                return
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                bound |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+                bound.add(node.id)
+            elif isinstance(node, ast.arg):
+                bound.add(node.arg)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
+                isinstance(node, ast.ExceptHandler) and node.name
+            ):
+                bound.add(node.name)
+            elif isinstance(node, ast.Global):
+                bound |= set(node.names)
+            elif isinstance(node, ast.Name) and node.id in ("globals", "exec", "get_ipython"):
+                return
+        seen: set[str] = set()
+        for node in ast.walk(subject.tree):
+            if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+                continue
+            name = node.value.id
+            if name in _MODULES and name not in bound and name not in seen:
+                seen.add(name)
+                yield self.hit(
+                    subject.span(node.value),
+                    f"{name} is used here and imported nowhere in this file: Python raises NameError when the line "
+                    f"runs",
+                    _MODULES[name],
+                    severity="warning"
+                    if subject.holder is not None or subject.path.endswith((".md", ".mdx"))
+                    else None,
+                )
