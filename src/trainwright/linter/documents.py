@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import Literal
 
 from trainwright.linter.node import Node
+from trainwright.linter.shell.expansion import Script
 from trainwright.linter.shell.sbatch import Directives, read_directives
-from trainwright.linter.shell.walk import Script, walk_script
+from trainwright.linter.shell.walk import walk_script
 from trainwright.linter.text import Span, Text
 
 Role = Literal["deepspeed", "accelerate", "training", "helm-values", "spec", "fsdp", "other"]

@@ -30,6 +30,7 @@ class Node:
     __slots__ = (
         "_children",
         "_lookup",
+        "_none",
         "duplicates",
         "end",
         "key",
@@ -52,14 +53,15 @@ class Node:
         self.open = False
         self.duplicates: list[Node] = []
         self._children: list[tuple[Node | None, Node]] = []
-        self._lookup: dict[str, Node] | None = None
+        self._lookup: dict[str | int, Node] | None = None
+        self._none: Node | None = None
 
     # -- building (readers only) -------------------------------------------------------------------------------------
 
     def add(self, key: Node | None, value: Node) -> None:
         """Append a pair (mapping) or an element (sequence, ``key`` None)."""
         self._children.append((key, value))
-        self._lookup = None
+        self._lookup = self._none = None
 
     # -- place -------------------------------------------------------------------------------------------------------
 
@@ -107,23 +109,30 @@ class Node:
         return node
 
     def _step(self, step: str | int) -> Node:
-        if self.type == "mapping" and isinstance(step, str):
-            if self._lookup is None:
-                self._lookup = {str(key.raw): value for key, value in self._children if key is not None}
-            found = self._lookup.get(step)
-            if found is not None:
-                return found
-        elif self.type == "sequence" and isinstance(step, int) and -len(self._children) <= step < len(self._children):
-            return self._children[step][1]
-        return self._missing()
+        lookup = self._lookup
+        if lookup is None:
+            lookup = self._lookup = self._index()
+        return lookup.get(step) or self._missing()
+
+    def _index(self) -> dict[str | int, Node]:
+        """Values by key, or elements by index from either end."""
+        if self.type == "mapping":
+            return {str(key.raw): value for key, value in self._children if key is not None}
+        if self.type == "sequence":
+            count = len(self._children)
+            return {n: self._children[n][1] for n in range(-count, count)}
+        return {}
 
     def _missing(self) -> Node:
-        where = self.mark
-        missing = Node(self.text, where.start, where.end, "unknown" if self.unknown or self.open else "absent")
-        if missing.unknown:
-            missing.end = missing.start
-        missing.key = self.key
-        return missing
+        """What every step to nothing leads to, made once: rules ask most objects for fields that they do not have."""
+        if self._none is None:
+            where = self.mark
+            missing = Node(self.text, where.start, where.end, "unknown" if self.unknown or self.open else "absent")
+            if missing.unknown:
+                missing.end = missing.start
+            missing.key = self.key
+            self._none = missing
+        return self._none
 
     def pairs(self) -> list[tuple[Node, Node]]:
         """Keys and values of a mapping, in order; [] for anything else."""

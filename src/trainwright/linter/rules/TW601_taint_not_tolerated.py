@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
+from trainwright.linter.view.machines import untolerated_taint
 from trainwright.linter.view.pods import PodGroup
 
 
@@ -43,11 +44,4 @@ class TaintNotTolerated(PodRule):
         taints = pool.get("spec", "template", "spec", "taints")
         if taints.open or taints.unknown:
             return ""
-        for taint in taints.elements():
-            key, effect = taint.get("key").string, taint.get("effect").string
-            if key is None or effect not in ("NoSchedule", "NoExecute"):
-                continue
-            if not group.tolerates(key, effect, taint.get("value").string):
-                value = taint.get("value").string
-                return f"{key}{'=' + value if value else ''}:{effect}"
-        return ""
+        return untolerated_taint(pool, group)

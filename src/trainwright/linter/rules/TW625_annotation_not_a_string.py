@@ -25,9 +25,11 @@ class AnnotationNotAString(ObjectRule):
             return
         maps = [subject.metadata.get("annotations"), subject.metadata.get("labels")]
         for node in subject.node.walk():
-            for part in (("template", "metadata", "annotations"), ("template", "metadata", "labels"),
-                         ("template", "spec", "nodeSelector")):  # fmt: skip
-                found = node.get(*part)
+            template = node.get("template") if node.type == "mapping" else None
+            if template is None or template.type != "mapping":
+                continue
+            for part in (("metadata", "annotations"), ("metadata", "labels"), ("spec", "nodeSelector")):
+                found = template.get(*part)
                 if found.type == "mapping":
                     maps.append(found)
         seen: set[int] = set()

@@ -101,10 +101,8 @@ def is_fragment(found: KubernetesObject, project: Project) -> bool:
     if "patch" in path or "override" in path or found.templated or found.namespace == "system":
         return True
     folder = found.path.rpartition("/")[0] + "/"
-    for file in project.files:
-        place, _, name = file.path.rpartition("/")
-        if name.lower().startswith("kustomization.") and folder.startswith(place + "/"):
-            return True
+    if any(folder.startswith(place) for place in project.kustomized):
+        return True
     return any(key.raw == "$patch" for node in found.node.walk() for key, _ in node.pairs())
 
 

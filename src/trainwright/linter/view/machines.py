@@ -5,6 +5,10 @@ Takes a PodGroup and the project; gives ``facts.instances`` values. An unknown t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
 from trainwright.errors import InputError
 from trainwright.facts import instances, node_types
 from trainwright.facts.machines import Instance
@@ -28,41 +32,35 @@ def instance(name: str) -> Instance | None:
 
 def pool_requirement(pool: KubernetesObject, key: str) -> list[Known[str]] | None:
     """Values that a NodePool's requirements allow for a label (operator In); None when they do not say."""
-    for requirement in pool.get("spec", "template", "spec", "requirements").elements():
-        if requirement.get("key").string == key and requirement.get("operator").string == "In":
-            return [Known(v.string, v.span) for v in requirement.get("values").elements() if v.string]
-    return None
+    return _pool(pool).allowed.get(key)
+
+
+def untolerated_taint(pool: KubernetesObject, group: PodGroup) -> str:
+    """The first taint of a pool that the pods do not tolerate, as "key=value:effect"; "" when there is none."""
+    for key, value, effect in _pool(pool).taints:
+        if not group.tolerates(key, effect, value):
+            return f"{key}{'=' + value if value else ''}:{effect}"
+    return ""
 
 
 def accepts(pool: KubernetesObject, group: PodGroup) -> bool:
     """Whether a NodePool could make a node for these pods: taints tolerated, and no label that contradicts."""
-    template = pool.get("spec", "template")
-    for taint in template.get("spec", "taints").elements():
-        key, effect = taint.get("key").string, taint.get("effect").string
-        if (
-            key
-            and effect in ("NoSchedule", "NoExecute")
-            and not group.tolerates(key, effect, taint.get("value").string)
-        ):
-            return False
-    for selected, value in group.spec.get("nodeSelector").pairs():
-        allowed = pool_requirement(pool, selected.raw)
-        label = template.get("metadata", "labels", selected.raw)
-        if value.string is None:
-            continue
-        if allowed is not None and value.string not in {known.value for known in allowed}:
-            return False
-        if allowed is None and label.string is not None and label.string != value.string:
-            return False
-    return True
+    known = group.found.get(pool)
+    if known is None:
+        known = group.found[pool] = not untolerated_taint(pool, group) and not _contradicts(_pool(pool), group)
+    return bool(known)
 
 
 def machine_names(job: TrainingJob, group: PodGroup, project: Project) -> list[Known[str]]:
     """Names of the instance types the pods may land on, each with the place that says so: the pods' own selectors
     first, else the NodePools that accept them. [] when nothing says so."""
-    names = list(group.instance_types)
-    if names:
-        return names
+    if "machine names" not in group.found:
+        group.found["machine names"] = group.instance_types or _pool_machines(job, group, project)
+    return list(group.found["machine names"])
+
+
+def _pool_machines(job: TrainingJob, group: PodGroup, project: Project) -> list[Known[str]]:
+    names: list[Known[str]] = []
     for pool in project.related(job.document, "NodePool"):
         if accepts(pool, group):
             allowed = pool_requirement(pool, INSTANCE_LABEL)
@@ -70,6 +68,58 @@ def machine_names(job: TrainingJob, group: PodGroup, project: Project) -> list[K
                 return []
             names.extend(allowed)
     return names
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """What a NodePool says, read once: with many jobs and pools in one folder, every pair of them is compared."""
+
+    taints: tuple[tuple[str, str | None, str], ...]
+    allowed: Mapping[str, list[Known[str]]]
+    labels: Mapping[str, str]
+
+
+_POOLS: WeakKeyDictionary[KubernetesObject, _Pool] = WeakKeyDictionary()
+
+
+def _pool(pool: KubernetesObject) -> _Pool:
+    known = _POOLS.get(pool)
+    if known is None:
+        known = _POOLS[pool] = _read_pool(pool)
+    return known
+
+
+def _read_pool(pool: KubernetesObject) -> _Pool:
+    template = pool.get("spec", "template")
+    taints = template.get("spec", "taints")
+    repelling = [
+        (taint.get("key").string or "", taint.get("value").string, taint.get("effect").string or "")
+        for taint in taints.elements()
+    ]
+    allowed: dict[str, list[Known[str]]] = {}
+    for requirement in template.get("spec", "requirements").elements():
+        key = requirement.get("key").string
+        if key and requirement.get("operator").string == "In":
+            values = [Known(v.string, v.span) for v in requirement.get("values").elements() if v.string]
+            allowed.setdefault(key, values)
+    labels = {key.raw: value.string for key, value in template.get("metadata", "labels").pairs() if value.string}
+    return _Pool(
+        tuple(taint for taint in repelling if taint[0] and taint[2] in ("NoSchedule", "NoExecute")), allowed, labels
+    )
+
+
+def _contradicts(pool: _Pool, group: PodGroup) -> bool:
+    """Whether a node selector asks for a label that nodes of this pool have with another value."""
+    if "selectors" not in group.found:
+        pairs = group.spec.get("nodeSelector").pairs()
+        group.found["selectors"] = [(key.raw, value.string) for key, value in pairs if value.string is not None]
+    for label, value in group.found["selectors"]:
+        allowed = pool.allowed.get(label)
+        if allowed is not None and value not in {known.value for known in allowed}:
+            return True
+        if allowed is None and pool.labels.get(label, value) != value:
+            return True
+    return False
 
 
 def machines(job: TrainingJob, group: PodGroup, project: Project) -> list[tuple[Known[str], Instance]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from trainwright.linter.node import Node
 from trainwright.linter.shell.chain import Launch, Resolve, launches
-from trainwright.linter.shell.walk import Script, walk_script
+from trainwright.linter.shell.expansion import Script
+from trainwright.linter.shell.walk import walk_script
 from trainwright.linter.shell.words import Command, Reference, Variable, Word, inner_text
 from trainwright.linter.text import PLACEHOLDER, Span
 from trainwright.linter.values import Absent, Known, Unknown, Value
@@ -245,6 +247,8 @@ class PodGroup:
     injected: dict[str, Variable] = field(default_factory=dict)
     resolve: Resolve | None = None
     containers: list[Container] = field(default_factory=list)
+    found: dict[object, Any] = field(default_factory=dict, repr=False)
+    """What was already found out about these pods (by a key of the finder): every rule asks for their machines."""
 
     def __post_init__(self) -> None:
         if not self.containers:
@@ -331,6 +335,12 @@ class PodGroup:
 
     def tolerates(self, key: str, effect: str, value: str | None = None) -> bool:
         """Whether a toleration of the pod covers a taint. A toleration decided by a template counts."""
+        taint = "tolerates", key, effect, value
+        if taint not in self.found:
+            self.found[taint] = self._tolerates(key, effect, value)
+        return bool(self.found[taint])
+
+    def _tolerates(self, key: str, effect: str, value: str | None) -> bool:
         tolerations = self.spec.get("tolerations")
         if tolerations.unknown or tolerations.open:
             return True

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainwright.linter.shell.expansion import Script
 from trainwright.linter.shell.flags import Flag, Flags
-from trainwright.linter.shell.walk import Script, walk_script
+from trainwright.linter.shell.walk import walk_script
 from trainwright.linter.shell.words import Command, Word
 from trainwright.linter.text import Span
 from trainwright.linter.values import Known
