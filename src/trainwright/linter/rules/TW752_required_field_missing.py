@@ -25,10 +25,11 @@ class RequiredFieldMissing(ObjectRule):
 
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
         """Required fields of objects that are whole."""
-        if subject.holder is not None or is_fragment(subject, project):
+        missing = [departure for departure in departures(subject) if departure.kind == "missing"]
+        if not missing or subject.holder is not None or is_fragment(subject, project):
             return
-        for departure in departures(subject):
-            if departure.kind != "missing" or departure.name in ("metadata", "kind", "apiVersion"):
+        for departure in missing:
+            if departure.name in ("metadata", "kind", "apiVersion"):
                 continue
             if departure.name == "selector" and subject.group == "apps":
                 continue

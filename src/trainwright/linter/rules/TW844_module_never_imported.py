@@ -40,10 +40,8 @@ class ModuleNeverImported(PythonRule):
                 bound.add(node.id)
             elif isinstance(node, ast.arg):
                 bound.add(node.arg)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
-                isinstance(node, ast.ExceptHandler) and node.name
-            ):
-                bound.add(node.name)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler):
+                bound.add(node.name or "")
             elif isinstance(node, ast.Global):
                 bound |= set(node.names)
             elif isinstance(node, ast.Name) and node.id in ("globals", "exec", "get_ipython"):

@@ -95,13 +95,20 @@ def _fits(node: Node, scalar: str) -> bool:
     return node.type in ("str", "int", "float")
 
 
+@lru_cache(maxsize=2)
+def _kustomized(project: Project) -> tuple[str, ...]:
+    """Folders that hold a kustomization."""
+    split = (file.path.rpartition("/") for file in project.files)
+    return tuple(place + "/" for place, _, name in split if name.lower().startswith("kustomization."))
+
+
 def is_fragment(found: KubernetesObject, project: Project) -> bool:
     """Whether the document is a patch for another object, or is completed by a kustomization, rather than whole."""
     path = found.path.lower()
     if "patch" in path or "override" in path or found.templated or found.namespace == "system":
         return True
     folder = found.path.rpartition("/")[0] + "/"
-    if any(folder.startswith(place) for place in project.kustomized):
+    if any(folder.startswith(place) for place in _kustomized(project)):
         return True
     return any(key.raw == "$patch" for node in found.node.walk() for key, _ in node.pairs())
 
