@@ -61,6 +61,7 @@ CountOrAuto = Annotated[
 ModuleNames = Annotated[
     tuple[str, ...] | Literal["all-linear"],
     PlainValidator(_module_names, json_schema_input_type=list[str] | Literal["all-linear"]),
+    PlainSerializer(lambda names: names if isinstance(names, str) else list(names)),
 ]
 ShareOrAmount = Annotated[
     float | Amount,
