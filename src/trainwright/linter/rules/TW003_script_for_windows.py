@@ -9,7 +9,7 @@ from trainwright.linter.rule import FileRule, Hit
 
 
 class ScriptForWindows(FileRule):
-    """Both are invisible in an editor, and both end the script at its first line."""
+    """Both are invisible in an editor. bash gets over the mark, with a message; sbatch and the kernel do not."""
 
     id = "TW003"
     severity = "error"
@@ -31,6 +31,7 @@ class ScriptForWindows(FileRule):
                 first,
                 "an invisible byte order mark stands before #!: the kernel and sbatch do not see a script",
                 "save the file as UTF-8 without a byte order mark",
+                None if "\n#SBATCH" in subject.text.content else "warning",
             )
         if subject.carriage:
             yield self.hit(

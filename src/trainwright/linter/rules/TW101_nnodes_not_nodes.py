@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, LaunchRule
 from trainwright.linter.values import Absent, Known
+from trainwright.linter.view import rendezvous
 from trainwright.linter.view.job import JobLaunch
 
 
@@ -46,6 +47,7 @@ class NnodesNotNodes(LaunchRule):
                 f"{nodes} nodes start but the launcher is told {told.value}: the others "
                 f"wait in vain or train apart from each other",
                 f"{option} {nodes}",
+                severity="warning" if _may_be_apart(subject) else None,
             )
         elif isinstance(told, Absent) and nodes > 1 and subject.tool == "torchrun":
             yield self.hit(
@@ -53,7 +55,18 @@ class NnodesNotNodes(LaunchRule):
                 f"{nodes} nodes start torchrun without --nnodes (default 1): each trains "
                 f"alone, with its own full copy of the job",
                 f"--nnodes={nodes} with --rdzv_backend=c10d --rdzv_endpoint=<first node>:29500",
+                severity="warning" if _may_be_apart(subject) else None,
             )
+
+
+def _may_be_apart(launch: JobLaunch) -> bool:
+    """Whether the pods of a plain Job may be runs of their own, such as the points of a sweep: one process each, and
+    no place to meet."""
+    return (
+        launch.job.frontend in ("Job", "CronJob")
+        and launch.processes_per_node.known in (None, 1)
+        and rendezvous.host(launch) is None
+    )
 
 
 def _may_grow(launch: JobLaunch, nodes: int) -> bool:

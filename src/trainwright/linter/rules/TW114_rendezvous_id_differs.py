@@ -53,5 +53,8 @@ class RendezvousIdDiffers(LaunchRule):
                     "--rdzv_id=$SLURM_JOB_ID (the same on every node)"
                     if subject.group is None
                     else "--rdzv_id with the job's name",
+                    "warning"
+                    if found.name == "date"
+                    else None,  # A date without seconds is mostly the same everywhere.
                 )
                 return

@@ -46,4 +46,5 @@ class AccelerateFileProcesses(ConfigRule):
                 f"{count} processes do not divide over {machines} machines: Accelerate starts "
                 f"{count // machines} on each, and the world is {count // machines * machines}",
                 f"a multiple of {machines}: machines × the GPUs of one machine",
+                "warning",  # It runs, with fewer processes than written.
             )

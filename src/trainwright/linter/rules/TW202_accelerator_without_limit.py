@@ -10,6 +10,7 @@ from trainwright.linter.rule import (
     PodRule,
     Pods,
 )
+from trainwright.linter.view.fields import is_fragment
 from trainwright.linter.view.pods import is_extended
 
 
@@ -22,12 +23,14 @@ class AcceleratorWithoutLimit(PodRule):
     summary = "an extended resource in requests but not in limits"
     evidence = "verified"
     source = (
-        "kubernetes pkg/apis/core/validation: Limit must be set for non overcommitable resources; "
-        "kubeflow/mpi-operator#25"
+        "k8s.io/kubernetes@v1.36.3 pkg/apis/core/validation/validation.go, validateResourceRequirements: Limit must "
+        "be set for non overcommitable resources; kubeflow/mpi-operator#25"
     )
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
         """Requests whose limit is missing."""
+        if subject.job.object is not None and is_fragment(subject.job.object, project):
+            return
         for container in subject.group.containers:
             limits = container.asked("limits")
             if limits.open or limits.unknown:

@@ -23,8 +23,8 @@ class NeuronProcessCount(LaunchRule):
     summary = "a number of processes that Trainium 1 does not support"
     evidence = "reported"
     source = (
-        "aws-neuron-sdk: trn1.32xlarge supports 1, 2, 8 or 32 processes per node; "
-        "huggingface/optimum-neuron#424 and #761"
+        "aws-neuron-sdk, release notes of PyTorch Neuron 1.11 (2022): 1, 2, 8 or 32 workers on trn1.32xlarge; "
+        "huggingface/optimum-neuron#424 and #761 (16 fails); against it #619, where the runtime lists 16 as well"
     )
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:

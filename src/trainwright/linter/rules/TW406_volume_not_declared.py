@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
+from trainwright.linter.view.fields import is_fragment
 
 # Their operators and claim templates add volumes of their own (mpi-job-config, ssh-auth, …).
 _FILLED_ELSEWHERE = ("StatefulSet", "NodeSet", "TrainJob", "TrainingRuntime", "ClusterTrainingRuntime", "MPIJob",
@@ -20,7 +21,7 @@ class VolumeNotDeclared(PodRule):
     category = "memory"
     summary = "a volumeMount names a volume that the pod does not declare"
     evidence = "verified"
-    source = "Kubernetes 1.36 pod validation: volumeMounts[].name must match a volume (Not found)"
+    source = "k8s.io/kubernetes@v1.36.3 pkg/apis/core/validation/validation.go, ValidateVolumeMounts: NotFound"
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
         """Mounts without a volume; groups whose volumes are all written."""
@@ -28,7 +29,7 @@ class VolumeNotDeclared(PodRule):
         if not group.template.exists or subject.job.frontend in _FILLED_ELSEWHERE:
             return
         document = subject.job.object
-        if document is None or document.templated:
+        if document is None or is_fragment(document, project):
             return
         names = [node.get("name") for node in group.spec.get("volumes").elements()]
         if group.spec.open or group.spec.get("volumes").open or any(name.string is None for name in names):

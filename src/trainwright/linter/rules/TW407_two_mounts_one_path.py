@@ -17,7 +17,7 @@ class TwoMountsOnePath(PodRule):
     category = "memory"
     summary = "two volumes are mounted on the same path of one container"
     evidence = "verified"
-    source = "Kubernetes 1.36 pod validation: volumeMounts[].mountPath must be unique"
+    source = "k8s.io/kubernetes@v1.36.3 pkg/apis/core/validation/validation.go, ValidateVolumeMounts: must be unique"
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
         """Repeated mount paths."""

@@ -19,8 +19,11 @@ class SlurmMemoryOptionsExclude(JobRule):
     severity = "warning"
     category = "memory"
     summary = "--mem, --mem-per-cpu and --mem-per-gpu exclude one another"
-    evidence = "verified"
-    source = "sbatch(1), Slurm 26.05: --mem, --mem-per-cpu and --mem-per-gpu are mutually exclusive"
+    evidence = "reproduced"
+    source = (
+        "sbatch 22.05.8 with two of them in #SBATCH lines: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are "
+        "mutually exclusive; sbatch(1)"
+    )
     frontends: ClassVar[tuple[str, ...]] = ("sbatch",)
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:

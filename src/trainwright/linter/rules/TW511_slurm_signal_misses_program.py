@@ -19,8 +19,8 @@ class SlurmSignalMissesProgram(JobRule):
     summary = "--signal reaches only what srun started, and the program is started without srun"
     evidence = "verified"
     source = (
-        "sbatch(1), --signal: without B: the batch shell and what it runs are not signalled; "
-        "martius-lab/cluster_utils#64"
+        "sbatch(1) of Slurm 22.05.8, --signal: by default all job steps are signalled, but not the batch shell "
+        "itself; martius-lab/cluster_utils#64"
     )
     frontends: ClassVar[tuple[str, ...]] = ("sbatch",)
 

@@ -19,7 +19,10 @@ class RequeueTruncatesLog(JobRule):
     category = "lifecycle"
     summary = "a requeued job truncates its log, because --open-mode is not append"
     evidence = "verified"
-    source = "sbatch(1), --open-mode and JobFileAppend (truncate by default); NVIDIA/pyxis#129"
+    source = (
+        "slurm.conf(5) of Slurm 22.05.8, JobFileAppend: by default any existing file is truncated; sbatch(1), "
+        "--open-mode; NVIDIA/pyxis#129"
+    )
     frontends: ClassVar[tuple[str, ...]] = ("sbatch",)
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
+from trainwright.linter.view.fields import is_fragment
 
 
 class RestartPolicyOfATask(PodRule):
@@ -17,9 +18,8 @@ class RestartPolicyOfATask(PodRule):
     summary = "a batch pod has restartPolicy Always, or none, which is the same"
     evidence = "verified"
     source = (
-        "Kubernetes 1.36: the Job API refuses Always; volcano-sh/volcano: no default of its own, so a "
-        "failing container "
-        "restarts in place and PodFailed never fires"
+        "k8s.io/kubernetes@v1.36.3 pkg/apis/batch/validation/validation.go: a Job's restartPolicy is OnFailure or "
+        "Never; volcano-sh/volcano pkg/webhooks/admission/jobs/mutate/mutate_job.go: sets no restartPolicy"
     )
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
@@ -31,7 +31,7 @@ class RestartPolicyOfATask(PodRule):
             or group.spec.open
             or policy.unknown
             or job.object is None
-            or job.object.templated
+            or is_fragment(job.object, project)
         ):
             return
         if not (policy.absent or policy.string == "Always") or not any(c.image.exists for c in group.main_containers):

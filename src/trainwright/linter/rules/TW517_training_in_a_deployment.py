@@ -21,8 +21,8 @@ class TrainingInADeployment(LaunchRule):
     summary = "training runs in a workload that starts it again when it has finished"
     evidence = "verified"
     source = (
-        "Kubernetes 1.36: the template of a Deployment, ReplicaSet, StatefulSet or DaemonSet allows "
-        "restartPolicy Always only"
+        "k8s.io/kubernetes@v1.36.3 pkg/apis/apps/validation/validation.go: restartPolicy of the templates of "
+        "Deployment, ReplicaSet, StatefulSet and DaemonSet is NotSupported unless Always"
     )
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:

@@ -20,7 +20,10 @@ class QueueLacksResource(JobRule):
     category = "scheduling"
     summary = "the job asks for a resource that its ClusterQueue does not cover"
     evidence = "verified"
-    source = "Kueue v0.19 flavorassigner: resource unavailable in ClusterQueue"
+    source = (
+        "sigs.k8s.io/kueue@v0.17.0 pkg/scheduler/flavorassigner/flavorassigner.go, findFlavorForPodSets: resource … "
+        "unavailable in ClusterQueue"
+    )
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Extended resources of the pods against coveredResources."""

@@ -24,7 +24,10 @@ class CapacityTypeValue(ObjectRule):
     category = "scheduling"
     summary = "a NodePool requires a capacity type, architecture or system that does not exist"
     evidence = "verified"
-    source = "Karpenter v1.14 documentation, NodePools: well-known labels and their values"
+    source = (
+        "sigs.k8s.io/karpenter@v1.14.3 pkg/apis/v1/labels.go, WellKnownValuesForRequirements, and "
+        "nodeclaim_validation.go, validateWellKnownValues (capacity types); values of GOARCH and GOOS (the others)"
+    )
     kinds: ClassVar[tuple[str, ...]] = ("NodePool",)
     groups: ClassVar[tuple[str, ...]] = ("karpenter.sh",)
 
@@ -44,5 +47,5 @@ class CapacityTypeValue(ObjectRule):
                 f"{requirement.get('key').raw} is never {wrong[0].raw}: "
                 + ("the pool can start no node" if none else "this value selects nothing"),
                 " or ".join(right),
-                "error" if none else "warning",
+                "error" if none and requirement.get("key").string == "karpenter.sh/capacity-type" else "warning",
             )

@@ -21,8 +21,8 @@ class OldPoolFields(ObjectRule):
     summary = "a NodePool of karpenter.sh/v1 uses fields or values of v1beta1"
     evidence = "verified"
     source = (
-        "Karpenter v1.14 CRD nodepools.karpenter.sh: consolidationPolicy enum, consolidateAfter required, "
-        "expireAfter moved"
+        "sigs.k8s.io/karpenter@v1.14.3 pkg/apis/crds/karpenter.sh_nodepools.yaml: enum of consolidationPolicy; "
+        "expireAfter (default 720h) under spec.template.spec only"
     )
     kinds: ClassVar[tuple[str, ...]] = ("NodePool",)
     groups: ClassVar[tuple[str, ...]] = ("karpenter.sh",)

@@ -17,7 +17,10 @@ class AnnotationNotAString(ObjectRule):
     category = "scheduling"
     summary = "an annotation, label or node selector has a value that is no string"
     evidence = "verified"
-    source = "Kubernetes 1.36 API: ObjectMeta.annotations, labels and nodeSelector are maps of strings"
+    source = (
+        "k8s.io/kubernetes@v1.36.3 api/openapi-spec/swagger.json: annotations and labels of ObjectMeta and "
+        "nodeSelector of PodSpec are maps of strings"
+    )
 
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
         """Every metadata and nodeSelector of workloads."""

@@ -9,7 +9,8 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, LaunchRule
 from trainwright.linter.view.job import JobLaunch
 
-_PARALLEL = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+_PARALLEL = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
+             "sequence_parallel_size")  # fmt: skip
 
 
 class BatchArithmetic(LaunchRule):

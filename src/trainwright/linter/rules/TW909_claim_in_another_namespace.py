@@ -16,7 +16,10 @@ class ClaimInAnotherNamespace(PodRule):
     category = "storage"
     summary = "the claim that a pod mounts exists only in another namespace"
     evidence = "verified"
-    source = "Kubernetes documentation: claims are namespaced, and pods use claims of their own namespace"
+    source = (
+        "k8s.io/kubernetes@v1.36.3 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go: "
+        "PVCLister.PersistentVolumeClaims(pod.Namespace).Get"
+    )
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
         """Claims of that name in the same set of files."""

@@ -19,7 +19,10 @@ class BlockClaimShared(ObjectRule):
     category = "storage"
     summary = "a ReadWriteMany claim of a storage class of block devices"
     evidence = "verified"
-    source = "aws-ebs-csi-driver: only ReadWriteOnce for file systems; Multi-Attach needs io2 and volumeMode Block"
+    source = (
+        "kubernetes-sigs/aws-ebs-csi-driver@429e202 pkg/driver/controller.go, isValidCapability: several nodes only "
+        "for block devices; docs/multi-attach.md: io2 in Block mode"
+    )
     kinds: ClassVar[tuple[str, ...]] = ("PersistentVolumeClaim",)
 
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
