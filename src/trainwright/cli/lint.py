@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Sequence
@@ -62,6 +63,8 @@ def lint(
         raise InputError([Problem("--write-baseline", what="needs a file", instead="add --baseline FILE")])
     if fix and "-" in paths:
         raise InputError([Problem("--fix", what="cannot write standard input back", instead="use --diff")])
+    # Half a million small objects that all live to the end: looking for cycles among them is a fifth of the time.
+    gc.disable()
     files = list(load_files(named))
     if "-" in paths:
         files.append(read_source("<stdin>", sys.stdin.buffer.read().decode("utf-8", "replace")))

@@ -29,10 +29,12 @@ class TaintNotTolerated(PodRule):
         pools = project.related(subject.job.document, "NodePool")
         if not pools:
             return
-        missing = [self._repelled(pool, group) for pool in pools]
-        if not all(missing):
-            return
-        first = next(text for text in missing if text)
+        first = ""
+        for pool in pools:
+            missing = self._repelled(pool, group)
+            if not missing:
+                return
+            first = first or missing
         yield self.hit(
             group.spec.get("tolerations"),
             f"the pods do not tolerate {first}, and every NodePool here has such a taint: they stay Pending",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, JobRule
 from trainwright.linter.view.job import TrainingJob
-from trainwright.linter.view.machines import accepts
+from trainwright.linter.view.machines import accepting
 
 
 class GangAboveQuota(JobRule):
@@ -19,8 +19,9 @@ class GangAboveQuota(JobRule):
     summary = "the job needs more accelerators than its node pools or its queue may ever hold"
     evidence = "verified"
     source = (
-        "Karpenter v1.14 NodePool spec.limits; Volcano v1.15 Queue spec.capability; Kueue v0.19 ClusterQueue "
-        "nominalQuota"
+        "sigs.k8s.io/karpenter@v1.14.3 pkg/apis/v1/nodepool.go, Limits.ExceededBy; sigs.k8s.io/kueue@v0.17.0 "
+        "flavorassigner.go, fitsResourceQuota; volcano-sh/volcano pkg/scheduler/plugins/proportion/proportion.go, "
+        "AddJobEnqueueableFn (minAvailable pods against capability)"
     )
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
@@ -41,7 +42,7 @@ class GangAboveQuota(JobRule):
 
     def _pools(self, job: TrainingJob, project: Project, resource: str, amount: int) -> Iterator[Hit]:
         groups = [group for group in job.groups if group.accelerated]
-        pools = [pool for pool in project.related(job.document, "NodePool") if any(accepts(pool, g) for g in groups)]
+        pools = list(dict.fromkeys(pool for group in groups for pool in accepting(job, group, project)))
         limits = [pool.get("spec", "limits", resource) for pool in pools]
         if not limits or any(limit.quantity is None for limit in limits):
             return
@@ -52,12 +53,20 @@ class GangAboveQuota(JobRule):
                 f"the job needs {amount} of {resource} at once, and the node pools that accept it may hold "
                 f"{total:.0f}: the last pods stay Pending while the first hold their accelerators",
                 f"limits: {{{resource}: {amount}}} or more, or fewer pods",
+                "warning",  # Other pools may exist, and pods that need not run together wait for their turn.
             )
 
     def _volcano(self, job: TrainingJob, project: Project, resource: str, amount: int) -> Iterator[Hit]:
         name = job.get("spec", "queue").string if job.frontend == "VolcanoJob" else None
         queue = project.find(job.document, "Queue", name)
         limit = queue.get("spec", "capability", resource) if queue is not None else None
+        least, pods = job.get("spec", "minAvailable"), sum(group.count.known or 0 for group in job.groups)
+        if (
+            least.unknown
+            or (least.integer or pods) < pods
+            or any(group.entry.get("minAvailable").exists for group in job.groups)
+        ):
+            return  # The queue admits the smallest gang, whose resources depend on which tasks are in it.
         if limit is not None and limit.quantity is not None and limit.quantity < amount:
             yield self.hit(
                 limit,
@@ -71,7 +80,10 @@ class GangAboveQuota(JobRule):
             job.object.metadata.get("labels", "kueue.x-k8s.io/queue-name").string if job.object is not None else None
         )
         local = project.find(job.document, "LocalQueue", name, job.object.namespace if job.object else None)
-        if local is None:
+        if local is None or (
+            job.object is not None
+            and job.object.metadata.get("annotations", "kueue.x-k8s.io/job-min-parallelism").exists
+        ):
             return
         queue = project.find(local, "ClusterQueue", local.get("spec", "clusterQueue").string)
         if queue is None or queue.get("spec", "cohort").exists or queue.get("spec", "cohortName").exists:
@@ -86,10 +98,11 @@ class GangAboveQuota(JobRule):
         if not quotas or any(quota.quantity is None for quota in quotas):
             return
         largest = max(quotas, key=lambda quota: quota.quantity or 0)
-        if sum(quota.quantity or 0 for quota in quotas) < amount:
+        total = sum(quota.quantity or 0 for quota in quotas)
+        if total < amount:
             yield self.hit(
                 largest,
-                f"the job needs {amount} of {resource}, and ClusterQueue {queue.object_name!r} has {largest.raw} and "
+                f"the job needs {amount} of {resource}, and ClusterQueue {queue.object_name!r} has {total:.0f} and "
                 "belongs to no cohort to borrow from: the job is never admitted",
                 f"nominalQuota: {amount} or more",
             )

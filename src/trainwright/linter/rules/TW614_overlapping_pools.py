@@ -29,8 +29,9 @@ class OverlappingPools(ProjectRule):
         """Pairs of accelerator pools of one set."""
         pools = [pool for pool in project.objects("NodePool", group="karpenter.sh") if pool_accelerated(pool)]
         for number, first in enumerate(pools):
+            related = set(project.related(first, "NodePool"))
             for second in pools[number + 1 :]:
-                if second in project.related(first, "NodePool") and self._overlap(first, second, project):
+                if second in related and self._overlap(first, second, project):
                     yield self.hit(
                         second,
                         self._why(first, second),

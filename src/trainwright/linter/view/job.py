@@ -46,7 +46,7 @@ class JobLaunch:
         step = self.launch.launcher or self.launch.program
         return step.name.span
 
-    @property
+    @cached_property
     def launcher(self) -> Invocation | None:
         """torchrun, accelerate, deepspeed or mpirun."""
         return self.launch.launcher

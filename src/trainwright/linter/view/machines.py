@@ -51,6 +51,14 @@ def accepts(pool: KubernetesObject, group: PodGroup) -> bool:
     return bool(known)
 
 
+def accepting(job: TrainingJob, group: PodGroup, project: Project) -> list[KubernetesObject]:
+    """The NodePools that belong with a job and accept these pods of it."""
+    if "accepting" not in group.found:
+        pools = project.related(job.document, "NodePool")
+        group.found["accepting"] = [pool for pool in pools if accepts(pool, group)]
+    return list(group.found["accepting"])
+
+
 def machine_names(job: TrainingJob, group: PodGroup, project: Project) -> list[Known[str]]:
     """Names of the instance types the pods may land on, each with the place that says so: the pods' own selectors
     first, else the NodePools that accept them. [] when nothing says so."""
@@ -61,12 +69,11 @@ def machine_names(job: TrainingJob, group: PodGroup, project: Project) -> list[K
 
 def _pool_machines(job: TrainingJob, group: PodGroup, project: Project) -> list[Known[str]]:
     names: list[Known[str]] = []
-    for pool in project.related(job.document, "NodePool"):
-        if accepts(pool, group):
-            allowed = pool_requirement(pool, INSTANCE_LABEL)
-            if allowed is None:
-                return []
-            names.extend(allowed)
+    for pool in accepting(job, group, project):
+        allowed = pool_requirement(pool, INSTANCE_LABEL)
+        if allowed is None:
+            return []
+        names.extend(allowed)
     return names
 
 

@@ -14,7 +14,7 @@ from trainwright.linter.node import Node
 from trainwright.linter.project import Project
 from trainwright.linter.values import Known
 from trainwright.linter.view.job import TrainingJob
-from trainwright.linter.view.machines import INSTANCE_LABEL, accepts, pool_requirement
+from trainwright.linter.view.machines import INSTANCE_LABEL, accepting, pool_requirement
 from trainwright.linter.view.pods import PodGroup
 
 CAPACITY = "karpenter.sh/capacity-type"
@@ -109,7 +109,6 @@ def on_spot(job: TrainingJob, group: PodGroup, project: Project) -> Known[str] |
         chosen = group.selected(label)
         if chosen:
             return chosen[0] if {known.value for known in chosen} == {value} else None
-    pools = [pool for pool in project.related(job.document, "NodePool") if accepts(pool, group)]
-    allowed = [pool_requirement(pool, CAPACITY) or [] for pool in pools]
+    allowed = [pool_requirement(pool, CAPACITY) or [] for pool in accepting(job, group, project)]
     spots = [next((known for known in values if known.value == "spot"), None) for values in allowed]
     return spots[0] if spots and all(spot is not None for spot in spots) else None

@@ -124,7 +124,7 @@ class Container:
         written = self._resources.get("requests", resource).as_quantity()
         return self.limit(resource) if isinstance(written, Absent) else written
 
-    @property
+    @cached_property
     def accelerator(self) -> str | None:
         """The accelerator resource it asks for, in limits or requests; None when it asks for none."""
         for part in ("limits", "requests"):
@@ -134,7 +134,7 @@ class Container:
                     return name
         return None
 
-    @property
+    @cached_property
     def accelerators(self) -> Value[int]:
         """How many of ``accelerator`` it gets; Absent when it asks for none."""
         resource = self.accelerator
@@ -284,12 +284,12 @@ class PodGroup:
         """Ordinary containers."""
         return [container for container in self.containers if not container.init]
 
-    @property
+    @cached_property
     def accelerated(self) -> list[Container]:
         """Ordinary containers that ask for accelerators."""
         return [c for c in self.main_containers if c.accelerator is not None]
 
-    @property
+    @cached_property
     def accelerators(self) -> Value[int]:
         """Accelerators of one pod."""
         found = [c.accelerators for c in self.accelerated]
