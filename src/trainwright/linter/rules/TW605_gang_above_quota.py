@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, JobRule
 from trainwright.linter.view.job import TrainingJob
-from trainwright.linter.view.machines import accepts
+from trainwright.linter.view.machines import accepting
 
 
 class GangAboveQuota(JobRule):
@@ -42,7 +42,7 @@ class GangAboveQuota(JobRule):
 
     def _pools(self, job: TrainingJob, project: Project, resource: str, amount: int) -> Iterator[Hit]:
         groups = [group for group in job.groups if group.accelerated]
-        pools = [pool for pool in project.related(job.document, "NodePool") if any(accepts(pool, g) for g in groups)]
+        pools = list(dict.fromkeys(pool for group in groups for pool in accepting(job, group, project)))
         limits = [pool.get("spec", "limits", resource) for pool in pools]
         if not limits or any(limit.quantity is None for limit in limits):
             return
