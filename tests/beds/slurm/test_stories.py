@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from slurm_bed import Bed, Run, pids_of, wait
 
+from trainwright.runs.folder import find
 from trainwright.runs.steps import saved_step
 
 
@@ -45,19 +46,20 @@ def test_the_whole_pipeline_and_a_killed_worker(bed: Bed, tiny_model: Path, tiny
     """Stories 1, 3, 11 and 12: prepare, two nodes, register; then the same training with one rank killed."""
     registry = str(bed.here / "registry")
     spec = tiny(bed, "whole", tiny_model, tiny_text, 12, register={"name": "tiny", "path": registry})
-    whole = bed.submit(spec)
-    assert whole.wait_for("SUCCEEDED").attempt == 1
+    bed.cli("run", str(spec))
+    whole = Run(find("whole", bed.here / "runs"))
+    assert whole.status().phase == "SUCCEEDED"
+    assert whole.status().attempt == 1
     assert saved_step(whole.folder) == 12
     assert (bed.here / "registry" / "tiny" / "1").is_dir()
     assert whole.folder.report.is_file()
     assert [event["stage"] for event in whole.told("started")] == ["prepare", "train", "finish", "report"]
     assert {event["nodes"] for event in whole.told("started") if event["stage"] == "train"} == {"n[1-2]"}
 
-    text = bed.cli("logs", whole.folder.run_id)
-    assert "rank 0 |" in text
-    assert "rank 1 |" in text
+    assert "rank 0 |" in bed.cli("logs", whole.folder.run_id)
+    bed.cli("logs", whole.folder.run_id, "--rank", "1")
     jobs = whole.jobs()
-    assert "SUCCEEDED" in bed.cli("submit", str(bed.here / "bundle-whole"))
+    assert bed.submit(spec).folder == whole.folder
     assert whole.jobs() == jobs
 
     killed = bed.submit(tiny(bed, "killed", tiny_model, tiny_text, 400))
