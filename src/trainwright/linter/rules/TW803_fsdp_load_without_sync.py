@@ -18,8 +18,8 @@ class FsdpLoadWithoutSync(ConfigRule):
     summary = "FSDP loads on rank 0 only but does not synchronise module states"
     evidence = "verified"
     source = (
-        "accelerate/utils/dataclasses.py, FullyShardedDataParallelPlugin (1.14): "
-        "cpu_ram_efficient_loading needs sync_module_states"
+        'accelerate 1.15 utils/launch.py, prepare_multi_gpu_env: ValueError "set --fsdp_sync_module_states to True", '
+        "whatever fsdp_version is"
     )
     roles = ("accelerate",)
 
@@ -29,9 +29,8 @@ class FsdpLoadWithoutSync(ConfigRule):
         if subject.get("fsdp_config", "fsdp_cpu_ram_efficient_loading").boolean and sync.boolean is False:
             yield self.hit(
                 sync,
-                "fsdp_cpu_ram_efficient_loading loads the weights on rank 0 only; "
-                "without synchronising, the other ranks train on uninitialised weights (Accelerate "
-                "refuses to start)",
+                "fsdp_cpu_ram_efficient_loading loads the weights on rank 0 only and the other ranks need them from it: "
+                "accelerate launch refuses to start (ValueError), with FSDP 2 too",
                 "fsdp_sync_module_states: true",
                 fix=[sync.span.edit("true")],
             )
