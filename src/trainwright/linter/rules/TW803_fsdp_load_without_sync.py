@@ -29,8 +29,8 @@ class FsdpLoadWithoutSync(ConfigRule):
         if subject.get("fsdp_config", "fsdp_cpu_ram_efficient_loading").boolean and sync.boolean is False:
             yield self.hit(
                 sync,
-                "fsdp_cpu_ram_efficient_loading loads the weights on rank 0 only and the other ranks need them from it: "
-                "accelerate launch refuses to start (ValueError), with FSDP 2 too",
+                "fsdp_cpu_ram_efficient_loading loads the weights on rank 0 only and the other ranks need them from "
+                "it: accelerate launch refuses to start (ValueError), with FSDP 2 too",
                 "fsdp_sync_module_states: true",
                 fix=[sync.span.edit("true")],
             )

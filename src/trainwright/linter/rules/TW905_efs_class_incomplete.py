@@ -9,6 +9,8 @@ from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 
+_FILE_SYSTEM = ("fileSystemId", "fileSystemIdConfigRef", "fileSystemIdSecretRef")
+
 
 class EfsClassIncomplete(ObjectRule):
     """Dynamic provisioning makes access points of an existing file system."""
@@ -19,8 +21,8 @@ class EfsClassIncomplete(ObjectRule):
     summary = "a StorageClass of EFS lacks what its driver requires to make a volume"
     evidence = "verified"
     source = (
-        "aws-efs-csi-driver v3.4 pkg/driver/controller.go: Missing provisioningMode parameter; efs-ap or "
-        "s3files-ap only"
+        "kubernetes-sigs/aws-efs-csi-driver@a4fc676 pkg/driver/controller.go: Missing provisioningMode parameter, "
+        "efs-ap or s3files-ap only; filesystem_id_finder.go: fileSystemId, or a reference to it"
     )
     kinds: ClassVar[tuple[str, ...]] = ("StorageClass",)
 
@@ -42,7 +44,7 @@ class EfsClassIncomplete(ObjectRule):
                 f"the EFS driver {wrong}: every claim of this class stays Pending",
                 "provisioningMode: efs-ap",
             )
-        elif mode.string == "efs-ap" and parameters.get("fileSystemId").absent:
+        elif mode.string == "efs-ap" and all(parameters.get(name).absent for name in _FILE_SYSTEM):
             yield self.hit(
                 parameters,
                 "the EFS driver makes access points of an existing file system and none is named: every "
