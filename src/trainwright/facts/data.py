@@ -26,6 +26,12 @@ def read_rows(name: str) -> dict[str, dict[str, Any]]:
     return rows
 
 
+@cache
+def rows_of_kind(name: str, *kinds: str) -> dict[str, dict[str, Any]]:
+    """Those rows of ``<name>.json`` whose ``kind`` is one of ``kinds``, not to be changed."""
+    return {key: row for key, row in read_rows(name).items() if row.get("kind") in kinds}
+
+
 def normalise(name: str) -> str:
     """How names are compared: lower case, with hyphens (``A100_80GB`` is ``a100-80gb``)."""
     return name.strip().lower().replace("_", "-").replace(" ", "-")

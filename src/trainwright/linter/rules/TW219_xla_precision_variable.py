@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.facts.data import read_rows
+from trainwright.facts.data import rows_of_kind
 from trainwright.linter.project import Project
 from trainwright.linter.rule import (
     Hit,
@@ -25,7 +25,7 @@ class XlaPrecisionVariable(JobRule):
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Every place that sets one."""
-        rows = {name: row for name, row in read_rows("env").items() if row.get("kind") == "precision"}
+        rows = rows_of_kind("env", "precision")
         for variable in subject.env_uses(*rows):
             if variable.value.known not in ("0", "", "false"):
                 twice = any(launch.arguments.has("bf16", "fp16") for launch in subject.launches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.facts.data import read_rows
+from trainwright.facts.data import rows_of_kind
 from trainwright.linter.project import Project
 from trainwright.linter.rule import (
     Hit,
@@ -27,7 +27,7 @@ class VariableRenamed(JobRule):
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Names in the table with another one beside them."""
-        rows = {name: row for name, row in read_rows("env").items() if row.get("kind") in ("renamed", "removed")}
+        rows = rows_of_kind("env", "renamed", "removed")
         for variable in subject.env_uses(*rows):
             row = rows[variable.name]
             if row.get("renamed") and any(True for _ in subject.env_uses(row["renamed"])):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.facts.data import read_rows
+from trainwright.facts.data import rows_of_kind
 from trainwright.linter.project import Project
 from trainwright.linter.rule import (
     Hit,
@@ -28,7 +28,7 @@ class VariableHarmful(JobRule):
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Names in the table that do damage."""
-        rows = {name: row for name, row in read_rows("env").items() if row.get("kind") in ("harmful", "fatal")}
+        rows = rows_of_kind("env", "harmful", "fatal")
         for variable in subject.env_uses(*rows):
             fatal = rows[variable.name]["kind"] == "fatal"
             if fatal or variable.value.known not in ("0", ""):

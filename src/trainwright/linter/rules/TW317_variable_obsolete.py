@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.facts.data import read_rows
+from trainwright.facts.data import rows_of_kind
 from trainwright.linter.project import Project
 from trainwright.linter.rule import (
     Hit,
@@ -25,7 +25,7 @@ class VariableObsolete(JobRule):
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Names in the table with a last version."""
-        rows = {name: row for name, row in read_rows("env").items() if row.get("kind") == "obsolete"}
+        rows = rows_of_kind("env", "obsolete")
         neuron = "neuron" in (subject.accelerator or "")
         for variable in subject.env_uses(*rows):
             row = rows[variable.name]

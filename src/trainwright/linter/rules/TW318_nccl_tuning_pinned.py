@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.facts.data import read_rows
+from trainwright.facts.data import rows_of_kind
 from trainwright.linter.project import Project
 from trainwright.linter.rule import (
     Hit,
@@ -29,7 +29,7 @@ class NcclTuningPinned(JobRule):
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Tuning variables of multi-node jobs."""
-        rows = {name: row for name, row in read_rows("env").items() if row.get("kind") == "tuning"}
+        rows = rows_of_kind("env", "tuning")
         if not spans_nodes(subject) or any("perf" in launch.launch.script for launch in subject.launches):
             return
         for variable in subject.env_uses(*rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
@@ -28,10 +28,11 @@ class OverlappingPools(ProjectRule):
     def check(self, subject: Project, project: Project) -> Iterator[Hit]:
         """Pairs of accelerator pools of one set."""
         pools = [pool for pool in project.objects("NodePool", group="karpenter.sh") if pool_accelerated(pool)]
+        allowed = {pool: self._allowed(pool) for pool in pools}
         for number, first in enumerate(pools):
             related = set(project.related(first, "NodePool"))
             for second in pools[number + 1 :]:
-                if second in related and self._overlap(first, second, project):
+                if second in related and self._overlap(first, second, allowed, project):
                     yield self.hit(
                         second,
                         self._why(first, second),
@@ -42,13 +43,19 @@ class OverlappingPools(ProjectRule):
                         ),
                     )
 
-    def _overlap(self, first: KubernetesObject, second: KubernetesObject, project: Project) -> bool:
+    def _overlap(
+        self,
+        first: KubernetesObject,
+        second: KubernetesObject,
+        allowed: Mapping[KubernetesObject, dict[str, set[str]]],
+        project: Project,
+    ) -> bool:
         if decided_elsewhere(first) or decided_elsewhere(second) or taints(first) != taints(second):
             return False
         weights = [pool.get("spec", "weight").integer or 0 for pool in (first, second)]
         if weights[0] != weights[1]:
             return False
-        mine, theirs = (self._allowed(pool) for pool in (first, second))
+        mine, theirs = allowed[first], allowed[second]
         shared = mine.get(INSTANCE_LABEL, set()) & theirs.get(INSTANCE_LABEL, set())
         if not shared:
             return False

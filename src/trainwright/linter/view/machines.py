@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from trainwright.errors import InputError
@@ -45,9 +46,10 @@ def untolerated_taint(pool: KubernetesObject, group: PodGroup) -> str:
 
 def accepts(pool: KubernetesObject, group: PodGroup) -> bool:
     """Whether a NodePool could make a node for these pods: taints tolerated, and no label that contradicts."""
-    known = group.found.get(pool)
+    read = _pool(pool)
+    known = group.found.get(read.likeness)  # pools often differ in nothing that pods can see
     if known is None:
-        known = group.found[pool] = not untolerated_taint(pool, group) and not _contradicts(_pool(pool), group)
+        known = group.found[read.likeness] = not untolerated_taint(pool, group) and not _contradicts(read, group)
     return bool(known)
 
 
@@ -84,6 +86,12 @@ class _Pool:
     taints: tuple[tuple[str, str | None, str], ...]
     allowed: Mapping[str, list[Known[str]]]
     labels: Mapping[str, str]
+
+    @cached_property
+    def likeness(self) -> str:
+        """Equal for pools that accept the same pods. A string, because those remember their hash."""
+        allowed = sorted((key, sorted(known.value for known in values)) for key, values in self.allowed.items())
+        return repr((self.taints, allowed, sorted(self.labels.items())))
 
 
 _POOLS: WeakKeyDictionary[KubernetesObject, _Pool] = WeakKeyDictionary()
