@@ -37,6 +37,8 @@ class ClaimInAnotherNamespace(PodRule):
             if not same or document.namespace in spaces or any(c.metadata.get("namespace").unknown for c in same):
                 continue
             certain = document.namespace is not None and None not in spaces
+            # A claim of that name may also exist in the pod's namespace, outside these files.
+            together = all(claim.path == document.path for claim in same)
             there = ", ".join(sorted(space or "default" for space in spaces))
             yield self.hit(
                 volume.source.get("claimName"),
@@ -44,5 +46,5 @@ class ClaimInAnotherNamespace(PodRule):
                 f"{document.namespace or 'default'}: "
                 "the pod looks for it in its own namespace and stays Pending",
                 f"namespace: {there} for the {document.kind}, or a claim (and volume) of its own",
-                "error" if certain else "note",
+                ("error" if together else "warning") if certain else "note",
             )
