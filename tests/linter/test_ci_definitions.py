@@ -48,12 +48,12 @@ def test_the_action_prints_commands_and_writes_sarif(repository: Path, tmp_path:
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", step["run"]],
         cwd=tmp_path,
-        env={**os.environ, **given},
+        env={**os.environ, **given, "RUNNER_TEMP": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == code, done.stderr
-    assert done.stdout.startswith("::error file=job.yaml,line=2") is bool(code)
+    assert done.stdout.startswith("::error file=job.yaml,line=") is bool(code)
     results = json.loads((tmp_path / "out.sarif").read_text())["runs"][0]["results"]
     assert bool(results) is bool(code)
