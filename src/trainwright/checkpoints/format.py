@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
+from trainwright import plain_json
 from trainwright.models.layout import Layout, LayoutError
 
 MANIFEST = "manifest.json"
@@ -98,7 +99,7 @@ class Manifest:
         The digest covers every other value, so that a flipped bit in a count or a hash is seen here already.
         """
         try:
-            values = json.loads(text)
+            values = plain_json.loads(text)
         except ValueError as error:
             raise ManifestError(f"is not JSON ({error})") from None
         if not isinstance(values, dict):

@@ -6,11 +6,11 @@ Verbs live in one file each and hold no logic. ``--help`` imports none of them.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.cli.verbs import GROUPS, VERBS
 from trainwright.errors import InputError, TrainwrightError, did_you_mean
 from trainwright.runs.exit_codes import Exit
@@ -88,7 +88,7 @@ def _sentence(error: TrainwrightError) -> str:
 def _complain(what: dict[str, Any] | str, wants_json: bool) -> None:
     """JSON goes to standard output, where a program reads; text to standard error, where a person looks."""
     if wants_json:
-        print(json.dumps(what, indent=2))
+        print(plain_json.dumps(what, indent=2))
     else:
         print(what, file=sys.stderr)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from trainwright import plain_json
 
 
 class Output(StrEnum):
@@ -38,7 +39,7 @@ TargetOption = Annotated[str | None, typer.Option("--target", help="Where to run
 
 def emit(value: Any, text: str, output: Output) -> None:
     """Print ``value`` as JSON or ``text`` as it is. ``value`` must be plain data."""
-    print(json.dumps(value, indent=2, default=str) if output is Output.json else text)
+    print(plain_json.dumps(value, indent=2) if output is Output.json else text)
 
 
 def is_terminal() -> bool:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from trainwright import plain_json
 from trainwright.errors import AnswerNo
 
 VERSION = 1
@@ -143,7 +144,7 @@ class Manifest:
         """Read and check the sizes of all files. Raises AnswerNo for a folder that is missing, partial or damaged."""
         again = "remove the folder and run `trainwright prepare` again"
         try:
-            values = json.loads((folder / NAME).read_bytes())
+            values = plain_json.loads((folder / NAME).read_bytes())
         except FileNotFoundError:
             raise AnswerNo(f"{folder} holds no prepared data", "run `trainwright prepare` first") from None
         except (OSError, ValueError) as error:
@@ -184,7 +185,7 @@ class Manifest:
 
 @lru_cache(maxsize=4)
 def _read_files(path: Path) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = json.loads(path.read_bytes())
+    values: dict[str, list[str]] = plain_json.loads(path.read_bytes())
     return values
 
 

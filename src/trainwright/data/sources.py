@@ -7,7 +7,6 @@ file of data.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from trainwright import plain_json
 from trainwright.errors import InputError, Problem, did_you_mean
 from trainwright.spec.model import Source
 
@@ -152,7 +152,7 @@ def _train_split(folder: Path, problem: _Problems) -> Path:
     if not record.is_file():
         return folder
     try:
-        splits = [str(name) for name in json.loads(record.read_bytes())["splits"]]
+        splits = [str(name) for name in plain_json.loads(record.read_bytes())["splits"]]
     except (OSError, ValueError, KeyError, TypeError):
         splits = []
     if "train" in splits and (folder / "train").is_dir():

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright import plain_json
 from trainwright.data.manifest import TokenizerRecord
 from trainwright.errors import InputError, MissingExtra, Problem
 
@@ -130,7 +130,7 @@ def _token_text(value: Any) -> str | None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
+        value = plain_json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

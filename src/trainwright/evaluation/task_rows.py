@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from trainwright import plain_json
 from trainwright.errors import InputError, Problem
 
 RowT = TypeVar("RowT")
@@ -80,7 +81,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = plain_json.loads(line)
     except ValueError as error:
         raise _BadRow("", f"is not JSON: {error}", "write one JSON object a line") from None
     if not isinstance(value, dict):

@@ -152,7 +152,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise InputError([Problem(str(path), error.lineno, error.colno, what=f"is not JSON: {error.msg}")]) from None
     except RecursionError:
         raise InputError([Problem(str(path), what="is nested too deeply to be a config.json")]) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # also bytes that are no text, and integers of thousands of digits
         raise InputError([Problem(str(path), what=f"cannot be read: {error}")]) from None
     if not isinstance(content, dict):
         raise InputError([Problem(str(path), what="is not a JSON object", instead="a config.json is needed")])

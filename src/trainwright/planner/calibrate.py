@@ -6,13 +6,13 @@ the bytes that lie outside the model (so that the peak agrees). More would need 
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.errors import AnswerNo, InputError, Problem
 from trainwright.models.layout import Layout
 from trainwright.planner.answer import Question
@@ -83,7 +83,7 @@ def _rows(metrics: Path) -> Iterator[dict[str, Any]]:
         ) from error
     for line in lines:
         try:
-            row = json.loads(line)
+            row = plain_json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
@@ -135,7 +135,7 @@ def calibrate(question: Question, layout: Layout, seconds: float, peak: int | No
 def read(path: Path, accelerator: str) -> dict[str, dict[str, float]]:
     """The overlay in a calibration file of this accelerator; InputError names what is wrong with it."""
     try:
-        values = json.loads(path.read_text("utf-8"))
+        values = plain_json.loads(path.read_text("utf-8"))
         fitted = values.get("accelerator", accelerator)
         if fitted != accelerator:
             what = f"was fitted on {fitted}, not on {accelerator}"

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.errors import InputError, Problem
 from trainwright.models.layout import Layout, LayoutError
 
@@ -154,7 +155,7 @@ class Plan:
     def read(cls, path: Path) -> Plan:
         """Read a ``plan.json``; anything wrong with it is an InputError that names the file."""
         try:
-            return cls.from_dict(json.loads(path.read_text()))
+            return cls.from_dict(plain_json.loads(path.read_text()))
         except OSError as error:
             raise InputError([Problem(str(path), what=f"cannot be read: {error.strerror}")]) from error
         except (KeyError, TypeError, ValueError, AttributeError, LayoutError, RecursionError) as error:

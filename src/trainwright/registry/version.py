@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.checkpoints.format import Damage, FileRecord
 from trainwright.checkpoints.verify import Progress, verify_files
 from trainwright.errors import AnswerNo
@@ -66,7 +67,7 @@ class Record:
     @classmethod
     def decode(cls, text: bytes) -> Record:
         """Read ``manifest.json``; ValueError, with the reason, for anything that ``encode`` cannot have written."""
-        values = json.loads(text)
+        values = plain_json.loads(text)
         if not isinstance(values, dict) or values.get("v") != SCHEMA:
             raise ValueError(f"is not a manifest of version {SCHEMA}")
         if values.pop("digest", None) != _digest(values):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.reports.words import amount, bytes_, duration, number
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.progress import Snapshot, read_progress
@@ -23,8 +24,6 @@ class _Tail:
     offset: int = 0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        import json
-
         try:
             with self.path.open("rb") as handle:
                 handle.seek(self.offset)
@@ -35,7 +34,7 @@ class _Tail:
         self.offset += len(whole) + len(newline)
         for line in whole.split(b"\n"):
             try:
-                record = json.loads(line)
+                record = plain_json.loads(line)
             except ValueError:
                 continue
             if isinstance(record, dict):

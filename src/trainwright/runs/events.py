@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +34,16 @@ class EventLog:
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
     """Every event of a run in order of time."""
-    found = [event for path in sorted(folder.glob("*.jsonl")) for event in jsonl.read(path) if "kind" in event]
+    found = [
+        event
+        for path in sorted(folder.glob("*.jsonl"))
+        for event in jsonl.read(path)
+        if isinstance(event.get("kind"), str)
+    ]
     return sorted(found, key=_time)
 
 
 def _time(event: dict[str, Any]) -> float:
     """Time of an event; a record without a usable one stands first."""
     time = event.get("t")
-    return float(time) if isinstance(time, int | float) else 0.0
+    return float(time) if isinstance(time, int | float) and math.isfinite(time) else 0.0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.errors import InputError, Problem, did_you_mean
 from trainwright.planner.plan import Plan
 from trainwright.runs import identity
@@ -185,7 +185,7 @@ def write_atomically(path: Path, text: str) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object from a file, or None when the file is missing or holds anything else."""
     try:
-        value = json.loads(path.read_bytes())
+        value = plain_json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trainwright import plain_json
+
 
 def append(path: Path, record: dict[str, Any]) -> None:
     """Append one line with one O_APPEND write, so that lines of several processes never interleave."""
@@ -27,7 +29,7 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
         return
     for line in lines:
         try:
-            record = json.loads(line)
+            record = plain_json.loads(line)
         except ValueError:
             continue
         if isinstance(record, dict):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright import plain_json
 from trainwright.runs.folder import RunFolder
 
 _CHECKPOINT = re.compile(r"step-(\d{8,})")
@@ -27,10 +27,10 @@ def last_step(run: RunFolder) -> Step | None:
     """The last logged step, or None before the first one (and for an own script, which logs as it likes)."""
     for line in reversed(_tail(run.metrics).split(b"\n")):
         try:
-            record = json.loads(line)
+            record = plain_json.loads(line)
         except ValueError:
             continue
-        if isinstance(record, dict) and record.get("kind") == "step" and isinstance(record.get("step"), int):
+        if isinstance(record, dict) and record.get("kind") == "step" and _count(record.get("step")):
             return Step(record["step"], _number(record.get("loss")), _number(record.get("tokens_per_s")))
     return None
 
@@ -48,6 +48,10 @@ def saved_step(run: RunFolder) -> int | None:
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _tail(path: Path) -> bytes:

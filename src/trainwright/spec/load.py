@@ -9,6 +9,7 @@ import copy
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -21,7 +22,7 @@ from trainwright.spec.model import RunSpec
 from trainwright.spec.rules import violations
 from trainwright.spec.site import Site
 from trainwright.spec.validate import validate
-from trainwright.spec.yaml_reader import Document, Path, dotted, parse_scalar, read_text
+from trainwright.spec.yaml_reader import MAX_BYTES, Document, Path, dotted, parse_scalar, read_text
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -113,7 +114,7 @@ def _site_beside(path: FilePath) -> Site:
 
 def _read(path: FilePath) -> Document:
     try:
-        text = path.read_bytes().decode()
+        text = _bytes(path).decode()
     except FileNotFoundError:
         near = [p.name for p in sorted(path.parent.glob("*.y*ml"))] if path.parent.is_dir() else []
         instead = did_you_mean(path.name, near) if near else "`trainwright init` writes one"
@@ -123,6 +124,21 @@ def _read(path: FilePath) -> Document:
     except UnicodeDecodeError:
         raise InputError([Problem(str(path), what="is not text in UTF-8")]) from None
     return read_text(text, str(path))
+
+
+def _bytes(path: FilePath) -> bytes:
+    """Content of a file a person wrote. A pipe without a writer or a device would be read for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as handle:
+        state = os.fstat(descriptor)
+        if stat.S_ISDIR(state.st_mode):
+            raise InputError([Problem(str(path), what="is a folder, not a file", instead="name the file in it")])
+        if not stat.S_ISREG(state.st_mode):
+            raise InputError([Problem(str(path), what="is no regular file", instead="write the text into a file")])
+        if state.st_size > MAX_BYTES:
+            what, instead = f"has {state.st_size:,} bytes", "this file should be a page or two"
+            raise InputError([Problem(str(path), what=what, instead=instead)])
+        return handle.read(MAX_BYTES + 1)
 
 
 def _apply(document: Document, overrides: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Path, str]]:

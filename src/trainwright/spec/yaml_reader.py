@@ -18,7 +18,7 @@ from trainwright.errors import InputError, Problem
 Path = tuple[str | int, ...]
 Position = tuple[int, int]
 
-_MAX_BYTES = 4 * 2**20  # a spec is a page or two; more is a mistake or an attack
+MAX_BYTES = 4 * 2**20  # a spec is a page or two; more is a mistake or an attack
 _MAX_DEPTH = 64
 _MAX_NODES = 200_000
 
@@ -142,7 +142,7 @@ class _TooMuch(Exception):
 
 def read_text(text: str, path: str) -> Document:
     """Parse one YAML document. Everything wrong with it is raised together as an InputError."""
-    if len(text) > _MAX_BYTES:
+    if len(text) > MAX_BYTES:
         raise InputError(
             [Problem(path, what=f"has {len(text):,} characters", instead="this file should be a page or two")]
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.errors import InputError, Problem
 from trainwright.planner.plan import Plan
 from trainwright.runs.folder import write_atomically
@@ -70,7 +71,7 @@ class Bundle:
         """Read a bundle back; a missing, changed or foreign file is an InputError that names it."""
         path = folder / NAME
         try:
-            values = json.loads(path.read_text())
+            values = plain_json.loads(path.read_text())
             listed = [(str(f["path"]), str(f["sha256"]), int(f["apply_order"])) for f in values["files"]]
             head = (values["run_id"], values["target"], values["versions"], values["where"], tuple(values["command"]))
         except OSError as error:

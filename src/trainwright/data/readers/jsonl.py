@@ -65,3 +65,5 @@ def _parse(line: bytes, field: str | None) -> Content | RowError:
         return RowError("is nested too deeply")
     except RowError as error:
         return error
+    except ValueError as error:  # an integer of thousands of digits
+        return RowError(f"is no JSON that can be read: {error}")
