@@ -10,6 +10,7 @@ from trainwright.linter.rule import (
     LaunchRule,
 )
 from trainwright.linter.values import Absent, Known
+from trainwright.linter.view.cost import an_hour_of
 from trainwright.linter.view.job import JobLaunch
 from trainwright.linter.view.visible import units
 
@@ -84,9 +85,11 @@ class AcceleratorsLeftIdle(LaunchRule):
         total = usable * (subject.nnodes.known or 1) if subject.tool == "accelerate" else usable
         if subject.tool == "accelerate" and subject.nnodes.known is None and not isinstance(subject.nnodes, Absent):
             return
+        spare = None if subject.is_neuron else (usable - started.value) * (subject.nodes.known or 1)
+        cost = an_hour_of(spare, subject.job, subject.group, project)
         yield self.hit(
             started,
             f"{started.value} process{'es' if started.value > 1 else ''} per node for {usable} {unit}: "
-            f"{usable - started.value} of them are held and paid for, and do nothing",
+            f"{usable - started.value} of them are held and paid for, and do nothing{cost}",
             f"{option}{total}, or ask for fewer",
         )

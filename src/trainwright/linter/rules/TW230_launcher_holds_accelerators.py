@@ -10,6 +10,7 @@ from trainwright.linter.rule import (
     PodRule,
     Pods,
 )
+from trainwright.linter.view.cost import DEVICES, an_hour_of
 
 
 class LauncherHoldsAccelerators(PodRule):
@@ -35,9 +36,11 @@ class LauncherHoldsAccelerators(PodRule):
             return
         for container in group.accelerated:
             count = container.accelerators
+            held = (count.known or 0) * (group.count.known or 1)
+            cost = an_hour_of(held if container.accelerator in DEVICES else None, job, group, project)
             yield self.hit(
                 count,
                 f"the {group.role} only starts processes on the workers, and holds "
-                f"{count.known or 'its'} {container.accelerator} for the whole run",
+                f"{count.known or 'its'} {container.accelerator} for the whole run{cost}",
                 "no accelerator, about 1 CPU and 2Gi",
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
+from trainwright.linter.view.cost import DEVICES, an_hour_of
 from trainwright.linter.view.saving import transfers
 
 
@@ -33,6 +34,10 @@ class DownloadHoldsAccelerators(PodRule):
                 mount = container.mount_of(transfer.target.expanded)
                 shared = mount is not None and mount.volume is not None and mount.volume.survives
                 count = group.count.known or 1
+                held = (group.accelerators.known or 0) * count
+                cost = an_hour_of(
+                    held if group.accelerated[0].accelerator in DEVICES else None, subject.job, group, project
+                )
                 together = (
                     f", and {count} pods write the same files in {transfer.target.expanded} at once"
                     if shared and count > 1
@@ -42,7 +47,7 @@ class DownloadHoldsAccelerators(PodRule):
                     transfer.command,
                     f"the pod holds its accelerators while {container.name!r} copies "
                     f"{transfer.source.expanded}: a model "
-                    f"of 140 GB takes minutes in which nothing trains{together}",
+                    f"of 140 GB takes minutes in which nothing trains{cost}{together}",
                     "a Job without accelerators that fills the volume once, or a file system linked to the "
                     "bucket (FSx)",
                     "warning" if together else "note",
