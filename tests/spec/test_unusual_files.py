@@ -24,7 +24,7 @@ def test_a_device_without_end_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="directory"):
         load(tmp_path)
 
 

@@ -131,8 +131,6 @@ def _bytes(path: FilePath) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as handle:
         state = os.fstat(descriptor)
-        if stat.S_ISDIR(state.st_mode):
-            raise InputError([Problem(str(path), what="is a folder, not a file", instead="name the file in it")])
         if not stat.S_ISREG(state.st_mode):
             raise InputError([Problem(str(path), what="is no regular file", instead="write the text into a file")])
         if state.st_size > MAX_BYTES:
