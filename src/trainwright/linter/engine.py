@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trainwright.linter.files import load_files, read_source
+from trainwright.linter.files import load_files, load_neighbour, read_source
 from trainwright.linter.finding import Finding, Severity
+from trainwright.linter.kustomize import join_sets
 from trainwright.linter.path_patterns import matches
 from trainwright.linter.project import Project, SourceFile, Versions
 from trainwright.linter.rule import Hit, Rule
@@ -59,9 +60,10 @@ def load_rule(rule_id: str) -> Rule[Any]:
 
 def lint_files(files: Sequence[SourceFile], options: Options) -> list[Finding]:
     """Findings of all wanted rules on files that were read."""
-    project = Project(files, Versions(options.versions))
+    join_sets(files)
+    project = Project(files, Versions(options.versions), load_neighbour)
     findings = [finding for rule_id in RULES if options.wants(rule_id) for finding in _run(rule_id, project, options)]
-    suppressions = [suppression for file in files for suppression in read_suppressions(file)]
+    suppressions = [suppression for file in (*files, *project.neighbours) for suppression in read_suppressions(file)]
     kept, unused = split_suppressed(findings, suppressions)
     if options.wants(UNUSED_IGNORE):
         kept += [_unused(suppression) for suppression in unused if _was_checked(suppression, project, options)]

@@ -70,6 +70,12 @@ def _identity(path: Path) -> str:
         return str(path)
 
 
+def load_neighbour(path: str) -> SourceFile | None:
+    """A file that a linted one names; None unless it is there and can be read."""
+    loaded = _load(Path(path), "", explicit=False)
+    return loaded if loaded is not None and loaded.documents else None
+
+
 def read_source(name: str, content: str, together: str = "") -> SourceFile:
     """A named text, read."""
     marked = content.startswith("\ufeff")

@@ -7,9 +7,10 @@ and the training jobs (``view``). Nearness decides: the same file first, then th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from trainwright.linter.documents import (
@@ -21,7 +22,7 @@ from trainwright.linter.documents import (
     ScriptDocument,
 )
 from trainwright.linter.readers.yaml_reader import ReadProblem
-from trainwright.linter.text import Text
+from trainwright.linter.text import PLACEHOLDER, Text
 from trainwright.linter.values import version_tuple
 
 if TYPE_CHECKING:
@@ -76,8 +77,18 @@ class Versions:
 class Project:
     """All files of one run."""
 
-    def __init__(self, files: Sequence[SourceFile], versions: Versions | None = None):
+    def __init__(
+        self,
+        files: Sequence[SourceFile],
+        versions: Versions | None = None,
+        read: Callable[[str], SourceFile | None] | None = None,
+    ):
+        """``read`` opens a file that a command names and nobody passed; such files are only looked at from there."""
         self.files = list(files)
+        self.neighbours: list[SourceFile] = []
+        self._read = read
+        self._looked_for: dict[str, Document | None] = {}
+        self._on_disk = {file.path for file in files if file.digest}
         self.versions = versions or Versions()
         self._set_of = {id(document): file.together for file in self.files for document in file.documents}
 
@@ -185,7 +196,24 @@ class Project:
         candidates = [d for d in self._by_base.get(base, ()) if self._set_of.get(id(d), "") == mine and d is not near]
         same = [d for d in candidates if d.path == near.path]
         candidates = same or candidates
+        if not candidates:
+            return self._neighbour(name, near)
         return candidates[0] if len(candidates) == 1 else None
+
+    def _neighbour(self, name: str, near: Document) -> Document | None:
+        """The file of that name in the folder of ``near``, read now. Only names that stay below that folder."""
+        if self._read is None or near.path not in self._on_disk or PLACEHOLDER in name or len(name) > 255:
+            return None
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.suffix:
+            return None
+        place = str(PurePosixPath(near.path).parent / path)
+        if place not in self._looked_for:
+            found = self._read(place)
+            self._looked_for[place] = found.documents[0] if found is not None else None
+            if found is not None:
+                self.neighbours.append(found)
+        return self._looked_for[place]
 
     @cached_property
     def _embedded(self) -> dict[int, list[Document]]:
