@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,12 @@ def test_a_mistake_in_a_spec_is_found_at_its_place(tmp_path: Path) -> None:
     found = lint_paths([path], STRICT)
     assert [(f.rule, f.line) for f in found] == [("TW007", 5), ("TW007", 6)]
     assert "bf16" in found[0].instead
+
+
+def test_the_manifest_of_prepared_data_is_no_spec(tmp_path: Path) -> None:
+    """It has `train` and two names of spec fields; `lint .` beside a finished run must not read it as a spec."""
+    manifest = {"digest": "09ad", "objective": "causal", "sequence_length": 256, "train": {"rows": 0}, "v": 1}
+    written = tmp_path / "runs" / "data" / "09ad" / "manifest.json"
+    written.parent.mkdir(parents=True)
+    written.write_text(json.dumps({**manifest, "checksum": "9c3a"}))
+    assert lint_paths([str(tmp_path)], STRICT) == []

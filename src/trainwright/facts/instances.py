@@ -22,7 +22,8 @@ def get(name: str) -> Instance:
     key = normalise(name)
     if key not in read_rows("instances"):
         what = f"no instance type called {name!r} is known"
-        way_out = f"{did_you_mean(key, names())}; or describe it in a file: --machine FILE"
+        near = did_you_mean(key, names())
+        way_out = f"{near}{'' if near.endswith('?') else ';'} or describe it in a file: --machine FILE"
         raise InputError([Problem("instance", what=what, instead=way_out)])
     return _load(key)
 

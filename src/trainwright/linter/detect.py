@@ -98,6 +98,8 @@ def role_of(node: Node) -> Role | Literal["kubernetes"]:
         or (keys & {"fp16", "bf16"} and node.get("fp16").type == "mapping")
     ):
         return "deepspeed"
+    if {"v", "checksum"} <= keys:  # a sealed record that Trainwright wrote, such as a prepared data set's manifest
+        return "other"
     if keys & {"model", "train"} and (len(keys & _SPEC) >= 2 or ({"version", "name"} <= keys and keys & _SPEC)):
         return "spec"
     if keys & _HUB and (node.get("singleuser").type == "mapping" or node.get("hub").type == "mapping"):

@@ -142,7 +142,7 @@ def _no(question: Question, model: StepModel, found: Found) -> Exception:
     helping = remedies(model, question.space, closest)
     message = (
         f"{question.workload.dims.name} does not fit on {question.machine.nodes} × {question.machine.name}: with the "
-        f"closest of {found.legal} layouts ({closest.layout}) {_lacking(closest)}"
+        f"closest of {found.legal} layouts ({closest.layout}) {_lacking(closest, question.space.headroom)}"
     )
     plan = replace(to_plan(question, model, closest), rejected=found.rejected)
     return DoesNotFit(message, plan, helping)
@@ -157,19 +157,18 @@ def _nearest_batch(question: Question) -> str:
     return f"with micro_batch_size={unit}, {near} sequences would be legal"
 
 
-def _lacking(evaluated: Evaluated) -> str:
-    """What there is too little of, with both figures."""
+def _lacking(evaluated: Evaluated, headroom: float) -> str:
+    """What there is too little of, with both figures; a plan leaves the share ``headroom`` of the memory free."""
     parts = []
+    room = int(evaluated.capacity * (1 - headroom))
     if evaluated.host_bytes > evaluated.host_capacity:
         parts.append(
             f"the host needs {evaluated.host_bytes / GIB:.0f} GiB for what is offloaded, "
             f"{evaluated.host_capacity / GIB:.0f} GiB are usable"
         )
-    if evaluated.peak > evaluated.capacity or not parts:
-        parts.insert(
-            0,
-            f"the fullest rank needs {evaluated.peak / GIB:.1f} GiB, {evaluated.capacity / GIB:.1f} GiB are usable",
-        )
+    if evaluated.peak > room or not parts:
+        usable = f"{room / GIB:.1f} of {evaluated.capacity / GIB:.1f} usable GiB may be planned"
+        parts.insert(0, f"the fullest rank needs {evaluated.peak / GIB:.1f} GiB, {usable}")
     return " and ".join(parts)
 
 
