@@ -2,8 +2,9 @@
 
 Same model folder, same prepared sequences (whole rows of one document, so both use plain causal attention), same
 batch, fp32, one thread, same adapters by peft, fused AdamW, clipping, cosine schedule. Every run is a process of its
-own, in random order within a round; ``trainwright again`` is the A/A arm. Figures are medians over rounds of each
-run's median step; peak memory is the process's.
+own, in random order within a round; ``trainwright again`` is the A/A arm. Figures are medians over rounds: tokens a
+second of wall time (each run's median step) and of CPU time (mean over its steps, which other work on the machine
+disturbs less); peak memory is the process's.
 
     python benchmarks/smollm2_lora.py --model FOLDER --rounds 5 --steps 8
 """
@@ -58,19 +59,32 @@ def make_run(root: Path, model: str, steps: int) -> Path:
     return root
 
 
-def run_ours(root: Path) -> list[float]:
-    """Seconds of each step, from metrics.jsonl."""
+def now() -> tuple[float, float]:
+    """Wall and CPU time of this process."""
+    return time.perf_counter(), time.process_time()
+
+
+def run_ours(root: Path) -> list[tuple[float, float]]:
+    """Times at the end of each step, taken where its metrics are written."""
     from trainwright.runs.folder import RunFolder
+    from trainwright.training.metrics import Metrics
     from trainwright.training.signals import StopRequest
     from trainwright.training.trainer import train
 
-    run = RunFolder(root)
-    train(run, 1, StopRequest())
-    return [json.loads(line)["seconds"] for line in run.metrics.read_text().splitlines()]
+    marks: list[tuple[float, float]] = []
+    write = Metrics.step
+
+    def step(self: Metrics, **figures: Any) -> None:
+        write(self, **figures)
+        marks.append(now())
+
+    Metrics.step = step  # type: ignore[method-assign]
+    train(RunFolder(root), 1, StopRequest())
+    return marks
 
 
-def run_hugging(root: Path, steps: int) -> list[float]:
-    """Seconds of each step of the Hugging Face Trainer on the same sequences."""
+def run_hugging(root: Path, steps: int) -> list[tuple[float, float]]:
+    """Times at the end of each step of the Hugging Face Trainer on the same sequences."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, Trainer, TrainerCallback, TrainingArguments
@@ -88,11 +102,11 @@ def run_hugging(root: Path, steps: int) -> list[float]:
     )
     order = prepared.order(spec).indices(0, steps * BATCH)
     ids = [torch.from_numpy(prepared.train[int(number)].input_ids.astype("int64")) for number in order]
-    marks: list[float] = []
+    marks: list[tuple[float, float]] = []
 
     class Clock(TrainerCallback):
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            marks.append(time.perf_counter())
+            marks.append(now())
 
     class Rows(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         def __len__(self) -> int:
@@ -106,9 +120,8 @@ def run_hugging(root: Path, steps: int) -> list[float]:
         save_strategy="no", report_to=[], disable_tqdm=True, lr_scheduler_type="cosine", max_grad_norm=1.0,
         use_cpu=True, optim="adamw_torch_fused", learning_rate=2e-4,
     )  # fmt: skip
-    marks.append(time.perf_counter())
     Trainer(model=model, args=arguments, train_dataset=Rows(), callbacks=[Clock()]).train()
-    return [later - earlier for earlier, later in itertools.pairwise(marks)]
+    return marks
 
 
 def child(arm: str, root: Path, steps: int) -> None:
@@ -116,10 +129,12 @@ def child(arm: str, root: Path, steps: int) -> None:
     import torch
 
     torch.set_num_threads(1)
-    seconds = run_hugging(root, steps) if arm == "hf trainer" else run_ours(root)
-    rate = LENGTH * BATCH / statistics.median(seconds[WARM_UP:])
+    marks = (run_hugging(root, steps) if arm == "hf trainer" else run_ours(root))[WARM_UP - 1 :]
+    wall = statistics.median(after[0] - before[0] for before, after in itertools.pairwise(marks))
+    cpu = (marks[-1][1] - marks[0][1]) / (len(marks) - 1)
+    tokens = LENGTH * BATCH
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"tokens_per_s": rate, "peak_bytes": peak}))
+    print(json.dumps({"wall": tokens / wall, "cpu": tokens / cpu, "peak_bytes": peak}))
 
 
 def main() -> None:
@@ -149,12 +164,14 @@ def main() -> None:
                     sys.exit(f"{arm} ended with exit code {done.returncode}")
                 figures[arm].append(json.loads(done.stdout.splitlines()[-1]))
     base = figures["hf trainer"]
-    print(f"{'arm':<19}{'tokens/s':>10}{'× HF (pairs)':>14}{'peak GiB':>10}")
+    print(f"{'arm':<19}{'tokens/s':>10}{'× HF':>8}{'tokens/CPU s':>14}{'× HF':>8}{'peak GiB':>10}")
     for arm, found in figures.items():
-        ratio = statistics.median(f["tokens_per_s"] / b["tokens_per_s"] for f, b in zip(found, base, strict=True))
-        rate = statistics.median(f["tokens_per_s"] for f in found)
+        cells = []
+        for clock, width in (("wall", 10), ("cpu", 14)):
+            ratio = statistics.median(f[clock] / b[clock] for f, b in zip(found, base, strict=True))
+            cells.append(f"{statistics.median(f[clock] for f in found):>{width}.1f}{ratio:>8.3f}")
         peak = statistics.median(f["peak_bytes"] for f in found) / 2**30
-        print(f"{arm:<19}{rate:>10.1f}{ratio:>14.3f}{peak:>10.2f}")
+        print(f"{arm:<19}{''.join(cells)}{peak:>10.2f}")
 
 
 if __name__ == "__main__":
