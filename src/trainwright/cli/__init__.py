@@ -6,6 +6,7 @@ Verbs live in one file each and hold no logic. ``--help`` imports none of them.
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import Any
@@ -19,13 +20,35 @@ from trainwright.runs.exit_codes import Exit
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb and leave with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    _mend_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # `trainwright … | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         code = Exit.YES
+    except OSError as error:  # the disk that standard output goes to is full
+        _silence()
+        print(f"trainwright: what was to be printed cannot be written: {error.strerror}", file=sys.stderr)
+        code = Exit.UNREACHABLE
     sys.exit(code)
+
+
+def _mend_streams() -> None:
+    """A stream that was closed goes nowhere, lest the next file opened gets its number and what is printed.
+
+    A character that the terminal's encoding does not have is written as its escape.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:  # opening takes the lowest free number, which is this one
+            setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115
+        elif number and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _silence() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
