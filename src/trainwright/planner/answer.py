@@ -113,7 +113,7 @@ def answer_layout(question: Question, layout: Layout) -> Plan:
     told = [Reason("This layout was given; nothing was searched.", "--layout")]
     told += not_run(question.workload.stack, layout)
     if not evaluated.fits:
-        told.append(Reason(f"It does not fit: {_lacking(evaluated)}.", "memory"))
+        told.append(Reason(f"It does not fit: {_lacking(evaluated, question.space.headroom)}.", "memory"))
     return replace(plan, reasons=tuple(told))
 
 
