@@ -4,6 +4,7 @@ Prints, per case, the expected text beside our findings; then recall, misses and
 ``--cases DIR`` reads a folder with ``expected.tsv`` (case_file, severity error|warn|none, expected_finding, …, and
 optionally ``rule``: the ids, separated by "|", of which one must fire). Without ``rule`` a case counts as found when
 any finding has the expected severity or above: read the table to judge whether it is the right one.
+``--document FILE`` reads a guide with snippets and compares with the audited defects of ``lint_document``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import csv
 import time
 from pathlib import Path
 
-from trainwright.linter.engine import Options, lint_paths
+from lint_document import defects, snippets
+
+from trainwright.linter.engine import Options, lint_paths, lint_texts
 from trainwright.linter.finding import Finding
 
 RANK = {"note": 0, "warn": 1, "warning": 1, "error": 2, "none": 3}
@@ -35,13 +38,43 @@ def extra_errors(row: dict[str, str], findings: list[Finding]) -> list[Finding]:
     return [f for f in errors if wanted and f.rule not in wanted]
 
 
+def read_document(path: Path, only: str, require: float) -> int:
+    """The same for the snippets of a document: 1 when recall is below ``require``."""
+    found = snippets(path.read_text("utf-8"))
+    files = {snippet.file: snippet for snippet in found}
+    findings = lint_texts({snippet.file: snippet.text for snippet in found}, Options())
+    expected = defects()
+    everywhere = {f.rule for f in findings}
+    hits = 0
+    for snippet in found:
+        own = [f for f in findings if files[f.path] is snippet]
+        fired = {f.rule for f in own}
+        wanted = [d for d in expected if d.snippet == snippet.name]
+        missed = [d for d in wanted if not (everywhere if d.anywhere else fired) & set(d.rules)]
+        hits += len(wanted) - len(missed)
+        if only == "all" or missed:
+            print(f"\n{snippet.name}, line {snippet.line}: {len(wanted) - len(missed)} of {len(wanted)} defects")
+            for defect in missed:
+                print(f"     MISS {defect.number}: {' or '.join(defect.rules) or 'no rule'}")
+        if only == "all":
+            for f in own:
+                print(f"     {snippet.line + f.line} {f.severity} {f.rule} {f.why}; {f.instead}")
+    recall = 100.0 * hits / max(1, len(expected))
+    print(f"\nrecall {recall:.1f} % ({hits} of {len(expected)} defects) in {len(found)} snippets")
+    return 0 if recall >= require else 1
+
+
 def main() -> int:
     """Print the table and the figures; 1 when recall is below ``--require``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=Path, required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--cases", type=Path)
+    source.add_argument("--document", type=Path)
     parser.add_argument("--only", choices=["all", "missed", "extra"], default="all")
     parser.add_argument("--require", type=float, default=0.0, help="lowest recall, in percent, that exits with 0")
     options = parser.parse_args()
+    if options.document is not None:
+        return read_document(options.document, options.only, options.require)
     with (options.cases / "expected.tsv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t"))
     defects = [row for row in rows if row["severity"] != "none"]
