@@ -20,6 +20,12 @@ def test_spoiled_events_are_skipped(tmp_path: Path) -> None:
     assert [event["kind"] for event in read_events(tmp_path)] == ["step", "saved"]
 
 
+@pytest.mark.parametrize("time", ["1e18", "-1e300", "Infinity", "NaN", '"x"', "[]", "null"])
+def test_an_event_at_no_time_of_a_clock_is_shown_first(tmp_path: Path, time: str) -> None:
+    (tmp_path / "1-0.jsonl").write_text('{"kind": "saved", "t": 2.5}\n{"kind": "step", "t": ' + time + "}\n")
+    assert [(event["kind"], event["t"]) for event in read_events(tmp_path)] == [("step", 0.0), ("saved", 2.5)]
+
+
 @pytest.mark.parametrize("last", [*_SPOILED, '{"kind": "step", "step": true}'])
 def test_the_last_sound_step_is_found_behind_spoiled_lines(tmp_path: Path, last: str) -> None:
     run = RunFolder(tmp_path)

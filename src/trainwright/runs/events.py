@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from trainwright.runs import jsonl
 Kind = Literal[
     "started", "rendezvous", "step", "saved", "verified", "evaluated", "signal", "restarted", "failed", "finished"
 ]  # fmt: skip
+_END_OF_CLOCKS = 250e9  # seconds: in the year 9892, before calendars end
 SUPERVISOR = "s"  # in place of a rank
 
 
@@ -33,17 +33,15 @@ class EventLog:
 
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
-    """Every event of a run in order of time."""
+    """Every event of a run in order of time. An event whose time is none that a clock shows has time 0."""
     found = [
-        event
+        {**event, "t": _time(event.get("t"))}
         for path in sorted(folder.glob("*.jsonl"))
         for event in jsonl.read(path)
         if isinstance(event.get("kind"), str)
     ]
-    return sorted(found, key=_time)
+    return sorted(found, key=lambda event: event["t"])
 
 
-def _time(event: dict[str, Any]) -> float:
-    """Time of an event; a record without a usable one stands first."""
-    time = event.get("t")
-    return float(time) if isinstance(time, int | float) and math.isfinite(time) else 0.0
+def _time(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and 0 <= value < _END_OF_CLOCKS else 0.0
