@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.errors import InputError
 from trainwright.runs.events import read_events
-from trainwright.runs.folder import RunFolder, read_json
+from trainwright.runs.folder import RunFolder, find, read_json
 from trainwright.runs.steps import last_step
 
 _SPOILED = ["[" * 20_000, '{"kind": ["x"], "t": 1}', '{"kind": null}', '{"kind": "step", "t": ' + "9" * 400 + "}"]
@@ -38,3 +39,10 @@ def test_the_last_sound_step_is_found_behind_spoiled_lines(tmp_path: Path, last:
 def test_a_file_nested_without_end_holds_no_object(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"a":' * 100_000)
     assert read_json(tmp_path / "job.json") is None
+
+
+def test_a_name_longer_than_names_can_be_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "a-01234567").mkdir()
+    (tmp_path / "a-01234567" / "spec.yaml").touch()
+    with pytest.raises(InputError, match="no such run"):
+        find("x" * 5000, tmp_path)

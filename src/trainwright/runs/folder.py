@@ -148,7 +148,7 @@ def list_runs(runs: Path) -> list[RunFolder]:
 
 def find(name: str | None, runs: Path | None = None) -> RunFolder:
     """The run a user means: a folder, a run id, a unique prefix, a spec's name, or nothing for the newest."""
-    if name and (Path(name) / "spec.yaml").is_file():
+    if name and _holds_spec(Path(name)):
         return RunFolder(Path(name).absolute())
     where = runs or default_runs()
     everything = list_runs(where)
@@ -165,6 +165,13 @@ def find(name: str | None, runs: Path | None = None) -> RunFolder:
         return near[-1]
     what = f"{name}: no such run" if not near else f"{name} fits {', '.join(sorted(families))}"
     raise InputError([Problem(str(where), what=what, instead=did_you_mean(name, by_id))])
+
+
+def _holds_spec(folder: Path) -> bool:
+    try:
+        return (folder / "spec.yaml").is_file()
+    except OSError:  # longer than a name can be, or not ours to read: then it is no folder of a run
+        return False
 
 
 def write_atomically(path: Path, text: str) -> None:
