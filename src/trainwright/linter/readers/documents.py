@@ -7,11 +7,14 @@ Takes a Text, gives documents and problems. Never raises on any input.
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 
+from trainwright.linter import READERS
 from trainwright.linter.detect import FENCES, language_of, role_of, sniff
 from trainwright.linter.documents import ConfigDocument, Document, KubernetesObject, PythonDocument, ScriptDocument
 from trainwright.linter.node import Node
@@ -114,7 +117,7 @@ def read_markdown_documents(text: Text) -> Reading:
             content = text.content[start:at]
             language = FENCES.get(opened[3].lower()) or ("shell" if "#SBATCH" in content else None)
             if language is not None:
-                documents.extend(_READERS[language](_dedent(text, start, at, len(opened[1])))[0])
+                documents.extend(_reader(language)(_dedent(text, start, at, len(opened[1])))[0])
             opened = None
         at += len(line)
     return documents, []
@@ -139,8 +142,14 @@ def _dedent(text: Text, start: int, end: int, indent: int) -> Text:
 def read_text(text: Text, name: str) -> Reading:
     """Read by name, else by content. The entry for files and for everything embedded."""
     language = language_of(name, text.content)
-    reader = _READERS.get(language)
-    return reader(text) if reader else ([], [])
+    return _reader(language)(text) if language in READERS else ([], [])
+
+
+@cache
+def _reader(language: str) -> Callable[[Text], Reading]:
+    module, _, name = READERS[language].partition(":")
+    found: Callable[[Text], Reading] = getattr(importlib.import_module(module), name)
+    return found
 
 
 def _held(documents: list[Document], holder: Document, name: str) -> Iterator[Document]:
@@ -214,15 +223,5 @@ def _embedded(value: Node, holder: Document, name: str) -> Iterator[Document]:
         return
     text = value.as_text(name)
     language = language_of(name, raw) if "." in name else sniff(raw)
-    reader = _READERS.get(language)
-    if reader is not None:
-        yield from _held(reader(text)[0], holder, name)
-
-
-_READERS: dict[str, Callable[[Text], Reading]] = {
-    "yaml": read_yaml_documents,
-    "json": read_json_documents,
-    "shell": read_shell_documents,
-    "python": read_python_documents,
-    "markdown": read_markdown_documents,
-}
+    if language in READERS:
+        yield from _held(_reader(language)(text)[0], holder, name)
