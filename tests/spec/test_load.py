@@ -152,8 +152,9 @@ def test_set_reaches_nested_fields_lists_and_shorthands(tmp_path: Path) -> None:
 
 
 def test_a_wrong_set_names_itself(tmp_path: Path) -> None:
-    told = problems(tmp_path, MINIMAL, "optimizer.lrr=1", "nonsense", "name.x=1", "seed=[")
+    told = problems(tmp_path, MINIMAL, "optimizer.lrr=1", "nonsense", "name.x=1", "seed=[", "foo.bar=1")
     assert "--set optimizer.lrr=1: optimizer.lrr: unknown field; did you mean lr?" in told
+    assert any(text.startswith("--set foo.bar=1: foo: unknown field") for text in told)
     assert any(text.startswith("--set nonsense: is no override") for text in told)
     assert any(text.startswith("--set name.x=1: leads through a value") for text in told)
     assert any(text.startswith("--set seed=[: is not YAML") for text in told)

@@ -241,6 +241,9 @@ def _placed(document: Document, overrides: Mapping[Path, str], path: Path, what:
     for length in range(len(path), 0, -1):
         if path[:length] in overrides:
             return Problem(f"--set {overrides[path[:length]]}", 0, 0, dotted(path), what, instead)
+    made = [text for key, text in overrides.items() if key[: len(path)] == path] if what == "unknown field" else []
+    if made:  # an override such as foo.bar=1 made the unknown foo
+        return Problem(f"--set {made[0]}", 0, 0, dotted(path), what, instead)
     return Problem(document.path, *document.position(path, what == "unknown field"), dotted(path), what, instead)
 
 
