@@ -77,3 +77,4 @@ def test_an_unused_ignore_is_a_note() -> None:
 
 def test_words_about_the_comment_are_no_comment() -> None:
     assert rules("Write trainwright: ignore[TW9999] behind a hash.\n", "a.md") == []
+    assert rules("Write `# trainwright: ignore-file[TW205]` there.\n", "a.md") == []

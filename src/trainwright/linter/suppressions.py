@@ -15,7 +15,7 @@ from trainwright.linter.finding import Finding
 from trainwright.linter.project import SourceFile
 from trainwright.linter.text import Span
 
-_COMMENT = re.compile(r"(?:#|//|<!--)\s*trainwright:\s*ignore(-file)?\b(?:\s*\[([^\]\n]*)\])?")
+_COMMENT = re.compile(r"(?<!`)(?:#|//|<!--)\s*trainwright:\s*ignore(-file)?\b(?:\s*\[([^\]\n]*)\])?")
 _MARKERS = ("#", "//", "<!--")
 
 
