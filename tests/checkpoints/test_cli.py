@@ -69,7 +69,7 @@ def test_ls_shows_each_checkpoint_and_visible_damage(ask: Ask, folder: Path) -> 
     assert answer.code == 0
     assert lines[0].startswith("step 3 ")
     assert "3 samples, 3 tokens" in lines[0]
-    assert lines[0].endswith("ok")
+    assert lines[0].endswith("complete, bytes not read")
     assert lines[1].endswith("DAMAGED: trainer.json is missing")
     rows = ask("ls", folder, "-o", "json").value
     assert [(row["step"], row["ok"]) for row in rows] == [(3, True), (2, False), (1, True)]

@@ -33,6 +33,8 @@ class Row:
     step: int
     checkpoint: Checkpoint | None
     damage: tuple[Damage, ...]
+    verified: bool = False
+    """True when every byte was read; otherwise only what shows without reading data is known."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-ready values."""
@@ -46,6 +48,7 @@ class Row:
             "layout": manifest.layout.to_dict() if manifest and manifest.layout else None,
             "bytes": manifest.size if manifest else None,
             "ok": not self.damage,
+            "verified": self.verified,
             "damage": [{"path": item.path, "what": item.what} for item in self.damage],
         }
 
@@ -54,7 +57,9 @@ class Row:
         counts = "samples and tokens unknown"
         if manifest:
             counts = f"{manifest.samples:,} samples, {manifest.tokens:,} tokens, {_size(manifest.size)}"
-        state = "DAMAGED: " + "; ".join(map(str, self.damage)) if self.damage else "ok"
+        state = "verified" if self.verified else "complete, bytes not read"
+        if self.damage:
+            state = "DAMAGED: " + "; ".join(map(str, self.damage))
         return f"step {self.step:<8}  {counts:<48}  {state}"
 
 
@@ -85,7 +90,7 @@ def check(
         what = "holds no checkpoints" if step is None else f"holds no checkpoint of step {step}"
         raise InputError([Problem(str(folder), what=what, instead=f"steps there: {steps}")])
     for path in paths if every else paths[:1]:
-        yield _row(path, lambda checkpoint: verify(checkpoint, progress=progress))
+        yield _row(path, lambda checkpoint: verify(checkpoint, progress=progress), verified=True)
 
 
 def prune(
@@ -120,14 +125,14 @@ def prune(
     return Pruned(tuple(doomed), tuple(path.name for path in left), size, newest.step)
 
 
-def _row(path: Path, look: Any) -> Row:  # Any: a function from Checkpoint to a list of Damage
+def _row(path: Path, look: Any, verified: bool = False) -> Row:  # Any: from Checkpoint to a list of Damage
     step = step_of(path.name)
     assert step is not None
     try:
         checkpoint = open_checkpoint(path)
     except ManifestError as error:
         return Row(path, step, None, (error.damage,))
-    return Row(path, step, checkpoint, tuple(look(checkpoint)))
+    return Row(path, step, checkpoint, tuple(look(checkpoint)), verified)
 
 
 def _bytes(folder: Path) -> int:
