@@ -110,6 +110,8 @@ def is_fragment(found: KubernetesObject, project: Project) -> bool:
     folder = found.path.rpartition("/")[0] + "/"
     if any(folder.startswith(place) for place in _kustomized(project)):
         return True
+    if "$patch" not in found.text.content:
+        return False
     return any(key.raw == "$patch" for node in found.node.walk() for key, _ in node.pairs())
 
 
