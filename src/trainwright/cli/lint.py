@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -58,6 +59,9 @@ def lint(
     from trainwright.linter.output.terminal import render_terminal
 
     named = [path for path in paths if path != "-"]
+    missing = [path for path in named if not os.path.lexists(path)]
+    if missing:
+        raise InputError([Problem(path, what="no such file or folder") for path in missing])
     options = _options(named, config, select, ignore, versions)
     if write_baseline and baseline is None:
         raise InputError([Problem("--write-baseline", what="needs a file", instead="add --baseline FILE")])
