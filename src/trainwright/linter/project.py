@@ -125,12 +125,6 @@ class Project:
         return [d for d in self.documents if isinstance(d, PythonDocument)]
 
     @cached_property
-    def kustomized(self) -> list[str]:
-        """Folders (ending in "/") with a kustomization: what lies below them may be a part of an object."""
-        places = [file.path.rpartition("/") for file in self.files]
-        return [f"{folder}/" for folder, _, name in places if name.lower().startswith("kustomization.")]
-
-    @cached_property
     def jobs(self) -> list[TrainingJob]:
         """Everything that starts processes: workloads with pods and scripts with launch commands."""
         from trainwright.linter.view import read_jobs
