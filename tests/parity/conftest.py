@@ -11,7 +11,8 @@ from parity.pool import Pool
 from training.tiny import write_model, write_text
 
 
-@pytest.fixture(scope="session")
+# Not for the session: every group that gloo has made keeps a thread that polls, and other tests wait for the cores.
+@pytest.fixture(scope="package")
 def two() -> Iterator[Pool]:
     """Two ranks."""
     pool = Pool(2)
@@ -19,7 +20,7 @@ def two() -> Iterator[Pool]:
     pool.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def four() -> Iterator[Pool]:
     """Four ranks."""
     pool = Pool(4)
