@@ -17,20 +17,10 @@ def _count_is_local(original: Any) -> Any:
     """Each rank divides by its own count: an average of rank means."""
 
     def result(self: agreement.Agreement) -> agreement.Agreed:
-        mine = self._sums.clone()
         agreed = original(self)
-        valid = int(getattr(self, "_mine", mine)[0])
-        return agreement.Agreed(valid * dist.get_world_size(), agreed.tokens, agreed.stop, agreed.save)
+        return agreement.Agreed(self._own[0] * dist.get_world_size(), agreed.tokens, agreed.stop, agreed.save)
 
     return result
-
-
-def _remember_own_count(original: Any) -> Any:
-    def propose(self: Any, batch: Any, *, stop: bool, save: bool) -> None:
-        self._mine = [batch.valid_tokens if batch else 0]
-        original(self, batch, stop=stop, save=save)
-
-    return propose
 
 
 def _mean_of_micro_batches(original: Any) -> Any:
@@ -43,10 +33,7 @@ def _mean_of_micro_batches(original: Any) -> Any:
 
 
 MUTANTS: dict[str, list[Patch]] = {
-    "mean of rank means": [
-        (agreement.Agreement, "propose", _remember_own_count),
-        (agreement.Agreement, "result", _count_is_local),
-    ],
+    "mean of rank means": [(agreement.Agreement, "result", _count_is_local)],
     "mean of micro-batch means": [(objective, "chunked_cross_entropy", _mean_of_micro_batches)],
     "accumulation off by one": [
         (step, "is_last", lambda original: lambda number, count: number == max(0, count - 2))

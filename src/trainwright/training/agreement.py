@@ -33,14 +33,15 @@ class Agreement:
         self._alone = dist.get_world_size() == 1
         self._work: dist.Work | None = None
         self._sums = torch.zeros(4, dtype=torch.int64)
+        self._own = [0, 0, 0, 0]
 
     def propose(self, batch: StepBatch | None, *, stop: bool, save: bool) -> None:
         """Say what this rank brings to the next step; ``batch`` is None when the run is over."""
         counted = batch if self._counts else None
-        self._sums = torch.tensor(
-            [counted.valid_tokens if counted else 0, counted.tokens if counted else 0, int(stop), int(save)]
-        )
+        self._own = [counted.valid_tokens, counted.tokens] if counted else [0, 0]
+        self._own += [int(stop), int(save)]
         if not self._alone:
+            self._sums = torch.tensor(self._own)
             self._work = dist.all_reduce(self._sums, async_op=True)
 
     def result(self) -> Agreed:
@@ -48,5 +49,5 @@ class Agreement:
         if self._work is not None:
             self._work.wait()
             self._work = None
-        valid, tokens, stop, save = self._sums.tolist()
+        valid, tokens, stop, save = self._own if self._alone else self._sums.tolist()
         return Agreed(valid, tokens, stop > 0, save > 0)

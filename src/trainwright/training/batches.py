@@ -6,8 +6,8 @@ samples a step holds depends on its number alone, so any layout and any restart 
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,8 +22,9 @@ from trainwright.data.sequences import Sequences
 from trainwright.training.duration import Horizon
 from trainwright.training.mesh import DataRanks
 
-#: Steps made ahead of the one being computed.
-AHEAD = 2
+#: Steps made ahead of the one being computed, and how few may be left before more are made. Batches are made in
+#: bursts because every hand-over between two Python threads costs as much as a small batch.
+AHEAD, LEFT = 8, 2
 
 Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -96,46 +97,61 @@ class Batches:
         self._sequences, self._order, self._objective = sequences, order, objective
         self._slicing, self._horizon, self._to_device = slicing, horizon, to_device
         self._first = first_step
-        self._queue: queue.Queue[StepBatch | BaseException | None] = queue.Queue(AHEAD)
-        self._stop = threading.Event()
+        self._ready: deque[StepBatch | BaseException | None] = deque()
+        self._arrived, self._wanted = threading.Condition(), threading.Event()
+        self._stop = False
         self._thread = threading.Thread(target=self._produce, name="batches", daemon=True)
         self._thread.start()
 
     def __iter__(self) -> Iterator[StepBatch]:
-        while (item := self._queue.get()) is not None:
+        while (item := self._next()) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield item
 
     def close(self) -> None:
         """Stop making batches."""
-        self._stop.set()
-        while self._thread.is_alive():
-            try:
-                self._queue.get(timeout=0.01)
-            except queue.Empty:
-                continue
+        self._stop = True
+        self._wanted.set()
+        self._thread.join()
+
+    def _next(self) -> StepBatch | BaseException | None:
+        if len(self._ready) <= LEFT:
+            self._wanted.set()
+        if not self._ready:
+            with self._arrived:
+                self._arrived.wait_for(lambda: self._ready)
+        return self._ready.popleft()
 
     def _produce(self) -> None:
         try:
             for step in range(self._first, self._horizon.steps):
-                if self._stop.is_set():
+                self._wanted.clear()  # before looking, so that no wish gets lost in between
+                if len(self._ready) >= AHEAD and not self._stop:
+                    self._wanted.wait()
+                if self._stop:
                     return
-                self._queue.put(self.step(step))
-            self._queue.put(None)
+                self._put(self.step(step))
+            self._put(None)
         except BaseException as error:  # noqa: BLE001 - raised where batches are read
-            self._queue.put(error)
+            self._put(error)
+
+    def _put(self, item: StepBatch | BaseException | None) -> None:
+        with self._arrived:
+            self._ready.append(item)
+            self._arrived.notify()
 
     def step(self, step: int) -> StepBatch:
         """The micro-batches of one step; every rank has the same number of them."""
         start, stop = step_samples(self._horizon, step)
         parts = self._slicing.micro_batches(start, stop)
         made = [self._micro_batch(part) for part in parts]
+        moved = tuple(self._to_device(batch) for batch, _ in made)
         return StepBatch(
             step,
-            tuple(self._to_device(batch) for batch, _ in made),
+            moved,
             stop - start,
-            sum(batch.valid_tokens for batch, _ in made),
+            sum(batch.labels.numel() for batch in moved),
             sum(int(np.count_nonzero(batch.document_ids != PADDING)) for batch, _ in made),
             tuple(tuple(batch.samples.tolist()) if real else () for batch, real in made),
         )

@@ -72,4 +72,5 @@ def clip_factor(norm: Tensor, limit: float | None, divisor: float = 1.0) -> Tens
     if limit is None:
         return None if divisor == 1.0 else torch.full_like(norm, 1.0 / divisor)
     # The same guard as torch.nn.utils.clip_grad_norm_: a norm of zero leaves gradients as they are.
-    return (limit / (norm + 1e-6)).clamp(max=1.0) / divisor
+    factor = (limit / (norm + 1e-6)).clamp_(max=1.0)
+    return factor if divisor == 1.0 else factor / divisor
