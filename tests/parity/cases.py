@@ -25,9 +25,8 @@ from trainwright.training.batches import Batches, Slicing, device_mover
 from trainwright.training.devices import current_device
 from trainwright.training.duration import Horizon
 from trainwright.training.mesh import build_mesh, data_ranks
-from trainwright.training.model import find_blocks, recompute_blocks
-from trainwright.training.objective import Objective
-from trainwright.training.parallel import data as data_parallel
+from trainwright.training.model import Built, find_blocks
+from trainwright.training.parallel import parallelise
 from trainwright.training.precision import LossScale, choose_precision
 from trainwright.training.signals import StopRequest
 from trainwright.training.step import Stepper
@@ -118,13 +117,8 @@ def steps(case: Case) -> list[dict[str, Any]]:
     model = network(case, True, precision.master)
     blocks = find_blocks(model)
     assert len(blocks) == 3
-    if case.recompute == "full":
-        recompute_blocks(blocks)
-    module = Objective(model, "sdpa", recompute_attention=case.recompute == "selective")
-    if case.compile:
-        for block in blocks:
-            block.compile()
-    parallel = data_parallel.apply(module.train(), blocks, mesh, data, layout, precision, device.torch)
+    layout = layout.with_(recompute=case.recompute)
+    parallel = parallelise(Built(model, blocks, 0, 0), layout, mesh, data, precision, device, compiled=case.compile)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=case.lr)
     stepper = Stepper(

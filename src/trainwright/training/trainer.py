@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright.checkpoints.manager import CheckpointManager
 from trainwright.data.batch import Batch
@@ -37,12 +36,11 @@ from trainwright.training.duration import Horizon, horizon, is_due
 from trainwright.training.guard import NonFinite, Suspect, accuse
 from trainwright.training.mesh import DataRanks, build_mesh, data_ranks
 from trainwright.training.metrics import Clock, Metrics
-from trainwright.training.model import Built, build_model, recompute_blocks
-from trainwright.training.objective import Objective
+from trainwright.training.model import Built, build_model
 from trainwright.training.optim import build_optimizer
 from trainwright.training.parallel import data as data_parallel
-from trainwright.training.parallel import refuse_unsupported
-from trainwright.training.precision import LossScale, Precision, choose_precision
+from trainwright.training.parallel import parallelise, refuse_unsupported
+from trainwright.training.precision import LossScale, choose_precision
 from trainwright.training.profiler import Profiler
 from trainwright.training.signals import StopRequest
 from trainwright.training.state import Progress, full_state, take_over
@@ -78,7 +76,9 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
         own_attention=True,
         with_weights=device.rank == 0 or not data_parallel.shards(layout),
     )
-    parallel = parallelise(built, spec, layout, mesh, data, precision, device)
+    parallel = parallelise(
+        built, layout, mesh, data, precision, device, attention=spec.attention, compiled=spec.compile
+    )
     optimizer = build_optimizer(built.network, spec.optimizer, device.type)
     order = prepared.order(spec)
     end = horizon(spec.duration, order.epoch_length, layout.global_batch_size, spec.sequence_length)
@@ -126,29 +126,6 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
             trainer.close()
     events.write("finished" if ended is TrainExit.FINISHED else "signal", step=trainer.progress.step, code=ended)
     return ended
-
-
-def parallelise(
-    built: Built,
-    spec: RunSpec,
-    layout: Layout,
-    mesh: DeviceMesh,
-    data: DataRanks,
-    precision: Precision,
-    device: Device,
-) -> data_parallel.DataParallel:
-    """Recompute, compile, shard: a compiled block holds its recomputation, and a shard's gathering holds both."""
-    kernel = choose_kernel(spec.attention, device.type, precision.compute)
-    module = Objective(built.network, kernel, recompute_attention=layout.recompute == "selective")
-    if layout.recompute == "full":
-        recompute_blocks(built.blocks)
-    if spec.compile:
-        for block in built.blocks:
-            block.compile()
-    if not data_parallel.shards(layout):
-        module.to(device.torch)
-    module.train()
-    return data_parallel.apply(module, built.blocks, mesh, data, layout, precision, device.torch)
 
 
 def open_metrics(run: RunFolder, spec: RunSpec, plan: Plan, end: Horizon, device: Device) -> Metrics:

@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
@@ -27,7 +26,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainwright.models.layout import Layout
 from trainwright.training.mesh import DataRanks
-from trainwright.training.parallel.weights import held_by_first, share_out
 from trainwright.training.precision import Precision
 
 
@@ -87,7 +85,6 @@ class Sharded(DataParallel):
         mesh: DeviceMesh,
         zero: int,
         precision: Precision,
-        device: torch.device,
     ):
         policy = MixedPrecisionPolicy(
             param_dtype=precision.compute if precision.is_mixed else None,
@@ -95,7 +92,6 @@ class Sharded(DataParallel):
             cast_forward_inputs=False,
         )
         reshard = zero >= 3
-        whole = held_by_first(module) if dist.get_rank() == 0 else {}
         for block in blocks:
             fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
         # The root is used first and last: resharding it after forward would gather it again at once.
@@ -108,7 +104,6 @@ class Sharded(DataParallel):
             # Sums, not means; this also avoids gloo's AVG, which some torch versions computed as a sum.
             unit.set_force_sum_reduction_for_comms(True)
             unit.set_gradient_divide_factor(1.0)
-        share_out(module, whole, device)
 
     @contextlib.contextmanager
     def micro_batch(self, last: bool) -> Iterator[None]:
@@ -135,7 +130,9 @@ class Sharded(DataParallel):
 
 
 def shards(layout: Layout) -> bool:
-    """True where parameters are sharded; only rank 0 needs to build the model with its weights then."""
+    """True where parameters are sharded; only rank 0 needs to build the model with its weights then
+    (``weights.Weights`` gives the others their shards).
+    """
     return layout.zero > 0 and layout.dp_shard > 1
 
 
@@ -154,4 +151,4 @@ def apply(
     if not shards(layout):
         return Replicated(module, data, device)
     names = ("dp_replicate", "dp_shard") if layout.dp_replicate > 1 else ("dp_shard",)
-    return Sharded(module, blocks, mesh[names], layout.zero, precision, device)
+    return Sharded(module, blocks, mesh[names], layout.zero, precision)
