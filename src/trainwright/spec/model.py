@@ -167,6 +167,21 @@ class Masked(Section):
     """Two segments a sequence, with a label that says whether the second one follows the first."""
 
 
+class Experts(Section):
+    """How a mixture of experts is kept in balance. Read for models with experts alone."""
+
+    balance: Literal["auto", "loss", "bias", "none"] = "auto"
+    """``loss`` adds a balancing loss; ``bias`` moves a bias on the choice of experts after each step (DeepSeek-V3).
+    ``auto`` is what the model was made for."""
+    coefficient: Number | None = None
+    """Weight of the balancing loss. Default: the one in the model's config."""
+    bias_rate: Number = 0.001
+    """How far the bias moves each step."""
+    capacity: Annotated[Number | None, BeforeValidator(_none_from_off)] = None
+    """Tokens that an expert takes from a sequence, relative to an even share (1.25: a quarter more). Those beyond are
+    dropped, and counted. ``none``: an expert takes all that choose it."""
+
+
 class Optimizer(Section):
     """How gradients become updates. Norms, biases and embeddings are never decayed."""
 
@@ -369,6 +384,8 @@ class RunSpec(Section):
     """Train all weights, or adapters on a frozen base."""
     lora: Lora = Lora()
     """Only read with ``method: lora``."""
+    experts: Experts = Experts()
+    """Only read for a mixture of experts."""
     data: Data | None = None
     """What to train on. Not needed with ``train.script``."""
     sequence_length: PositiveInt = 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from trainwright.errors import AnswerNo, MissingExtra
+
+if TYPE_CHECKING:
+    from trainwright.training.routing import Routing
 
 Kernel = Literal["sdpa", "flash", "flex"]
 
@@ -40,6 +43,8 @@ class Documents:
     recompute: bool = False
     boundaries: Tensor | None = None
     longest: int = 0
+    routing: Routing | None = None
+    """What sparse layers must know; it travels here because whoever calls a block hands this down."""
     reached: bool = False
     _masks: dict[int, Any] = field(default_factory=dict)
 

@@ -83,8 +83,12 @@ class Metrics:
         skipped: int,
         seconds: float,
         phases: dict[str, float],
+        experts: dict[str, Any] | None = None,
     ) -> None:
-        """One logged step. ``tokens`` are all since the start of the run; rates leave out saving and evaluating."""
+        """One logged step. ``tokens`` are all since the start of the run; rates leave out saving and evaluating.
+
+        ``experts`` is what ``routing.Balance.report`` says, for a mixture of experts.
+        """
         busy = seconds - phases["checkpoint"] - phases["evaluate"]
         rate = (tokens - self._tokens_before) / busy if busy > 0 else 0.0
         left = (self.steps - step) * busy / max(1, step - self._step_before)
@@ -107,6 +111,7 @@ class Metrics:
                 "seconds": round(seconds, 6),
                 "phases": {name: round(value, 6) for name, value in phases.items()},
                 "skipped": skipped,
+                **({"experts": experts} if experts else {}),
             }
         )
         if self.path is not None:

@@ -20,16 +20,20 @@ Groups = list[dict[str, Any]]
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> Groups:
-    """Trained parameters in two groups: decayed (matrices) and not (vectors, embeddings and heads tied to them)."""
+    """Trained parameters: decayed (matrices), then not (vectors, embeddings and heads tied to them).
+
+    Each kind is one group for each device mesh that parameters are sharded over: an update of many tensors at once
+    takes those of one mesh.
+    """
     embeddings = learned_embeddings(model)
-    decayed: list[nn.Parameter] = []
-    spared: list[nn.Parameter] = []
+    found: dict[tuple[bool, Any], list[nn.Parameter]] = {}
     for parameter in model.parameters():
         if parameter.requires_grad:
             spare = parameter.ndim < 2 or id(parameter) in embeddings
-            (spared if spare else decayed).append(parameter)
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
-    return [group for group in groups if group["params"]]
+            mesh = parameter.device_mesh if isinstance(parameter, DTensor) else None
+            found.setdefault((spare, mesh), []).append(parameter)
+    ordered = sorted(found.items(), key=lambda item: item[0][0])
+    return [{"params": params, "weight_decay": 0.0 if spare else weight_decay} for (spare, _), params in ordered]
 
 
 def build_optimizer(model: nn.Module, spec: Optimizer, device_type: str) -> torch.optim.Optimizer:

@@ -18,7 +18,7 @@ from trainwright.runs.folder import RunFolder
 from trainwright.spec.model import RunSpec
 from trainwright.training.metrics import Sink
 
-_LABELS = frozenset({"v", "t", "kind", "step", "phases"})
+_LABELS = frozenset({"v", "t", "kind", "step", "phases", "experts"})
 
 
 def open_sinks(spec: RunSpec, run: RunFolder) -> tuple[Sink, ...]:
@@ -45,6 +45,9 @@ def scalars(record: dict[str, Any]) -> dict[str, float]:
     prefix = "eval" if record["kind"] == "eval" else "train"
     found = {f"{prefix}/{name}": value for name, value in record.items() if name not in _LABELS and value is not None}
     found.update({f"seconds/{name}": value for name, value in record.get("phases", {}).items()})
+    experts = record.get("experts", {})
+    found.update({f"experts/{name}": value for name, value in experts.items() if name != "load"})
+    found.update({f"experts/load/{number}": share for number, share in enumerate(experts.get("load", ()))})
     return found
 
 

@@ -1,0 +1,166 @@
+"""Expert parallelism: each rank of an ep group holds a part of every layer's experts; tokens travel there and back.
+
+Takes the sparse layers (``routing.SparseLayer``) and the mesh; leaves the fused expert parameters as DTensors with
+Shard(0) over ep, under the model's names, and gives what exchanges tokens. ep divides dp_shard · cp and adds no
+ranks; over the ranks that hold the same experts, these are data parallel. Gradients of experts are summed over all
+data ranks exactly once: over ep by the exchange's way back, over the others by data parallelism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
+
+from trainwright.errors import AnswerNo
+from trainwright.models.layout import Layout
+from trainwright.training.routing import SparseLayer
+
+#: Mesh dimensions in place of (dp_shard, cp): ranks with other experts are neighbours, ranks with the same lie apart.
+SAME_EXPERTS, OTHER_EXPERTS = "expert_data", "ep"
+
+
+@dataclass(frozen=True)
+class ExpertRanks:
+    """The ranks around one, as its experts see them."""
+
+    ep: DeviceMesh
+    """One-dimensional: ranks that hold the other experts of the same copy."""
+    data: DeviceMesh
+    """Ranks that hold the same experts: (expert_data) or (dp_replicate, expert_data)."""
+
+
+def expert_ranks(mesh: DeviceMesh, layout: Layout) -> ExpertRanks:
+    """Cut dp_shard · cp into ep neighbours. Collective: makes process groups."""
+    rest = layout.dp_shard * layout.cp // layout.ep
+    inner = mesh["dp_shard"] if layout.cp == 1 else mesh["dp_shard", "cp"]._flatten("dp_shard_cp")
+    outer = inner if layout.dp_replicate == 1 else DeviceMesh._concatenate([mesh["dp_replicate"], inner])
+    cut = outer._unflatten(outer.ndim - 1, (rest, layout.ep), (SAME_EXPERTS, OTHER_EXPERTS))
+    names = (SAME_EXPERTS,) if layout.dp_replicate == 1 else ("dp_replicate", SAME_EXPERTS)
+    return ExpertRanks(cut[OTHER_EXPERTS], cut[names])
+
+
+def refuse(layout: Layout, model_type: str, layers: Sequence[SparseLayer], experts: int) -> None:
+    """Raise AnswerNo for what expert parallelism cannot do to this model."""
+    if not layers:
+        raise AnswerNo(
+            f"parallelism.ep is {layout.ep}, but {model_type} has no experts in models/families",
+            "set parallelism.ep: 1; a mixture of experts needs a table of its modules there (BlockNames.experts)",
+        )
+    if experts % layout.ep:
+        legal = ", ".join(str(n) for n in range(1, experts + 1) if experts % n == 0)
+        raise AnswerNo(
+            f"parallelism.ep is {layout.ep}, which does not divide the {experts} experts", f"use one of {legal}"
+        )
+    if layout.tp > 1:
+        raise AnswerNo(
+            f"parallelism.ep is {layout.ep} and tp is {layout.tp}: experts are cut either over ep or over tp",
+            "set one of the two to 1",
+        )
+
+
+def shard(layers: Sequence[SparseLayer], ranks: ExpertRanks) -> None:
+    """Keep this rank's experts of each layer. Needs no communication: every rank has all, or none has memory."""
+    rank, size = ranks.ep.get_local_rank(), ranks.ep.size()
+    for layer in layers:
+        for name, parameter in list(layer.experts.named_parameters(recurse=False)):
+            own = parameter.detach().chunk(size)[rank].clone()
+            part = DTensor.from_local(own, ranks.ep, [Shard(0)], run_check=False)
+            setattr(layer.experts, name, nn.Parameter(part, requires_grad=parameter.requires_grad))
+
+
+class Exchange:
+    """Computes one layer's experts where they are. A ``Dispatch``; ``group`` None is one rank that holds them all."""
+
+    def __init__(self, experts: nn.Module, count: int, group: dist.ProcessGroup | None):
+        self._experts, self._count, self._group = experts, count, group
+        self._ranks = 1 if group is None else group.size()
+
+    def __call__(self, hidden: Tensor, chosen: Tensor, weights: Tensor, keep: Tensor | None) -> Tensor:
+        """Tokens [N, H], their experts [N, k] and weights [N, k] → Σ weight · expert(token) over kept ones [N, H]."""
+        tokens, top_k = chosen.shape
+        flat = chosen.reshape(-1)
+        sent = torch.arange(flat.numel(), device=flat.device) if keep is None else keep.reshape(-1).nonzero()[:, 0]
+        sent = sent[flat[sent].argsort(stable=True)]
+        counts = torch.bincount(flat[sent], minlength=self._count)
+        answers = self._visit(hidden[sent // top_k], counts) * weights.reshape(-1)[sent, None]
+        # One place for each assignment, then a sum: adding into tokens directly would depend on the order on a GPU.
+        out = answers.new_zeros(tokens * top_k, answers.shape[-1]).index_copy(0, sent, answers)
+        return out.view(tokens, top_k, -1).sum(1).to(hidden.dtype)
+
+    def _visit(self, states: Tensor, counts: Tensor) -> Tensor:
+        """``states`` sorted by expert, ``counts`` [E] of them → the experts' answers in the same order."""
+        local = self._count // self._ranks
+        if self._group is None:
+            return self._compute(states, torch.arange(local, device=counts.device).repeat_interleave(counts))
+        arriving = torch.empty_like(counts)
+        dist.all_to_all_single(arriving, counts, group=self._group)
+        sends = counts.view(self._ranks, local).sum(1).tolist()
+        receives = arriving.view(self._ranks, local).sum(1).tolist()
+        visitors = _AllToAll.apply(states, receives, sends, self._group)
+        numbers = torch.arange(local, device=counts.device).repeat(self._ranks).repeat_interleave(arriving)
+        out: Tensor = _AllToAll.apply(self._compute(visitors, numbers), sends, receives, self._group)
+        return out
+
+    def _compute(self, states: Tensor, numbers: Tensor) -> Tensor:
+        """The model's own experts on tokens [M, H] that each visit one of this rank's experts [M]."""
+        held = {
+            name: parameter.to_local() if isinstance(parameter, DTensor) else parameter
+            for name, parameter in self._experts.named_parameters(recurse=False)
+        }
+        local = _HeldHere(self._experts, held, self._count // self._ranks)
+        once = states.new_ones(states.shape[0], 1)
+        out: Tensor = type(self._experts).forward(local, states, numbers[:, None], once)
+        # Experts that nobody visits must still be in the graph: their gradient is zero, not missing, and the others
+        # wait for this rank's part in the way back.
+        return out if states.shape[0] else _Touch.apply(out, states, *held.values())
+
+
+class _HeldHere:
+    """A layer's experts as if they were only this rank's: what the model's forward reads, with parts swapped."""
+
+    def __init__(self, experts: nn.Module, held: dict[str, Tensor], count: int):
+        self._whole = experts
+        self.__dict__.update(held, num_experts=count)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+
+class _AllToAll(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
+    """Rows to other ranks, as many as each says; backward sends their gradients home."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, receives: list[int], sends: list[int], group: dist.ProcessGroup) -> Tensor:
+        ctx.way_back = (sends, receives, group)
+        return _send(rows, receives, sends, group)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None, None]:
+        return _send(upstream[0], *ctx.way_back), None, None, None
+
+
+def _send(rows: Tensor, receives: list[int], sends: list[int], group: dist.ProcessGroup) -> Tensor:
+    out = rows.new_empty(sum(receives), *rows.shape[1:])
+    dist.all_to_all_single(out, rows.contiguous(), receives, sends, group=group)
+    return out
+
+
+class _Touch(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
+    """Its first argument, with a gradient of zeros for the others."""
+
+    @staticmethod
+    def forward(ctx: Any, out: Tensor, *others: Tensor) -> Tensor:
+        ctx.others = [torch.empty_like(other, device="meta") for other in others]
+        ctx.device = out.device
+        return out.view_as(out)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
+        return upstream[0], *(torch.zeros_like(other, device=ctx.device) for other in ctx.others)
