@@ -46,4 +46,5 @@ LAUNCH: dict[str, str] = {
     "TW141": "TW141_rank_expanded_early:RankExpandedEarly",
     "TW142": "TW142_variable_in_directive:VariableInDirective",
     "TW143": "TW143_directive_is_a_comment:DirectiveIsAComment",
+    "TW144": "TW144_program_runs_nothing:ProgramRunsNothing",
 }

@@ -35,4 +35,8 @@ ACCELERATORS: dict[str, str] = {
     "TW230": "TW230_launcher_holds_accelerators:LauncherHoldsAccelerators",
     "TW231": "TW231_device_plugin_not_tolerating:DevicePluginNotTolerating",
     "TW232": "TW232_neuron_cache_is_lost:NeuronCacheIsLost",
+    "TW233": "TW233_slurm_asks_above_pod_node:SlurmAsksAbovePodNode",
+    "TW234": "TW234_model_does_not_fit:ModelDoesNotFit",
+    "TW235": "TW235_neuron_xla_ended:NeuronXlaEnded",
+    "TW236": "TW236_neuron_host_without_driver:NeuronHostWithoutDriver",
 }

@@ -35,4 +35,6 @@ NETWORK: dict[str, str] = {
     "TW330": "TW330_mesh_sidecar_injected:MeshSidecarInjected",
     "TW331": "TW331_collective_timeout_too_short:CollectiveTimeoutTooShort",
     "TW332": "TW332_gang_over_several_zones:GangOverSeveralZones",
+    "TW333": "TW333_mpirun_transport_open:MpirunTransportOpen",
+    "TW334": "TW334_nodes_get_no_efa:NodesGetNoEfa",
 }

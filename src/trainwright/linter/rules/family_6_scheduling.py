@@ -30,4 +30,5 @@ SCHEDULING: dict[str, str] = {
     "TW626": "TW626_budget_does_not_hold_gang:BudgetDoesNotHoldGang",
     "TW627": "TW627_disk_without_throughput:DiskWithoutThroughput",
     "TW628": "TW628_gang_without_gang_scheduling:GangWithoutGangScheduling",
+    "TW629": "TW629_user_data_repeats_the_image:UserDataRepeatsTheImage",
 }

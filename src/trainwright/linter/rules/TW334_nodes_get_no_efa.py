@@ -1,0 +1,54 @@
+"""TW334: nodes of EFA types that nothing gives EFA interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from trainwright.linter.documents import KubernetesObject
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, ObjectRule
+from trainwright.linter.view.machines import accepting
+from trainwright.linter.view.network import spans_nodes, uses_efa
+from trainwright.linter.view.nodepools import pool_types, pools_of
+
+
+class NodesGetNoEfa(ObjectRule):
+    """Karpenter attaches EFA when pods ask for it, or when it is told to."""
+
+    id = "TW334"
+    severity = "warning"
+    category = "network"
+    summary = "nodes with EFA hardware are started without EFA interfaces"
+    evidence = "verified"
+    source = (
+        "aws/karpenter-provider-aws v1.14.1 pkg/providers/launchtemplate/launchtemplate.go: EFA interfaces only for "
+        "pods that request vpc.amazonaws.com/efa, or by spec.networkInterfaces (1.11)"
+    )
+    kinds: ClassVar[tuple[str, ...]] = ("EC2NodeClass",)
+
+    def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
+        """Classes without interfaces whose jobs span nodes and ask for none."""
+        spec = subject.get("spec")
+        if spec.open or spec.get("networkInterfaces").exists or spec.get("launchTemplateName").exists:
+            return
+        pools = pools_of(subject, project)
+        kinds = [kind for pool in pools for _, kind in pool_types(pool)]
+        if not kinds or not all(kind.efa and kind.count for kind in kinds):
+            return
+        jobs = [
+            job
+            for job in project.jobs
+            if job.accelerated
+            and spans_nodes(job)
+            and any(pool in accepting(job, group, project) for group in job.workers for pool in pools)
+        ]
+        if jobs and not any(uses_efa(job) for job in jobs):
+            most = max(kinds, key=lambda kind: kind.efa)
+            yield self.hit(
+                spec,
+                f"{most.name} has {most.efa} EFA interfaces, and a node of this class gets none: no job here asks "
+                "for "
+                "vpc.amazonaws.com/efa and networkInterfaces is not set, so traffic between the nodes has only TCP",
+                f"vpc.amazonaws.com/efa: {most.efa} in the jobs' limits, which makes Karpenter attach them",
+            )
