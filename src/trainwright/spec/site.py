@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from trainwright.spec.model import Number, PositiveInt, Section
+from trainwright.spec.model import NaturalInt, Number, PositiveInt, Section
 from trainwright.spec.paths import LocalPath
 from trainwright.spec.units import Duration
 
@@ -85,6 +85,12 @@ class KubernetesSite(Section):
     """Names of pull secrets."""
     storage_class: str | None = None
     """StorageClass of new claims."""
+    storage_gb_s: Number | None = None
+    """GB/s at which checkpoints reach the shared storage. Default: 1. It decides how long a stopped pod may save."""
+    priority_class: str | None = None
+    """PriorityClass of the pods."""
+    user: NaturalInt | None = None
+    """User id of the containers. Default: 1000, as restricted namespaces need it; 0 is root."""
 
 
 class Site(Section):

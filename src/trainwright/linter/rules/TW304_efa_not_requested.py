@@ -12,7 +12,7 @@ from trainwright.linter.rule import (
 )
 from trainwright.linter.values import Absent
 from trainwright.linter.view.machines import types
-from trainwright.linter.view.network import settings, spans_nodes
+from trainwright.linter.view.network import settings, spans_nodes, stage_of_its_own
 from trainwright.linter.view.pods import EFA
 
 
@@ -38,6 +38,7 @@ class EfaNotRequested(PodRule):
             or group.role != "worker"
             or not subject.job.ends
             or not spans_nodes(subject.job)
+            or stage_of_its_own(group)
             or any(kind.rdma is not True or not kind.efa for kind in kinds)
         ):
             return

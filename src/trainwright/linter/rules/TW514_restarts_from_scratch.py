@@ -9,7 +9,7 @@ from trainwright.linter.rule import Hit, LaunchRule
 from trainwright.linter.shell.flags import Flag
 from trainwright.linter.view.job import JobLaunch
 from trainwright.linter.view.nodepools import on_spot
-from trainwright.linter.view.saving import resume_flag, resume_flag_off, saves
+from trainwright.linter.view.saving import resume_flag, resume_flag_off, resumes_by_itself, saves
 
 _DECIDED_ELSEWHERE = ("config", "config_file", "cfg", "config_path", "config_name", "config_dir", "c", "yaml", "conf",
                       "job.config_file", "recipe", "exp")  # fmt: skip
@@ -62,6 +62,8 @@ class RestartsFromScratch(LaunchRule):
         """Whether the program trains, as far as its name and options tell."""
         name = subject.launch.script.lower()
         words = ("train", "finetune", "fine_tune", "sft", "pretrain", "dpo", "grpo", "run_clm", "run_mlm", "main.py")
+        if resumes_by_itself(subject):
+            return False
         return subject.job.ends and (any(word in name for word in words) or saves(subject.arguments) is not None)
 
     def _restarts(self, subject: JobLaunch, project: Project) -> tuple[str, bool]:

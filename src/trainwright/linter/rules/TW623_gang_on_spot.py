@@ -8,7 +8,7 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
 from trainwright.linter.view.network import spans_nodes
 from trainwright.linter.view.nodepools import on_spot
-from trainwright.linter.view.saving import resume_flag
+from trainwright.linter.view.saving import resume_flag, resumes_by_itself
 
 
 class GangOnSpot(PodRule):
@@ -28,7 +28,9 @@ class GangOnSpot(PodRule):
             return
         spot = on_spot(job, group, project)
         if spot is not None:
-            resumes = any(resume_flag(launch.arguments) for launch in job.training_launches)
+            resumes = any(
+                resume_flag(launch.arguments) or resumes_by_itself(launch) for launch in job.training_launches
+            )
             yield self.hit(
                 spot,
                 f"{group.count.known} nodes on spot: each may be taken away at two minutes' notice, and one "

@@ -30,6 +30,12 @@ def spans_nodes(job: TrainingJob) -> bool:
     return any(nodes_at_least_two(launch) is not None for launch in job.training_launches)
 
 
+def stage_of_its_own(group: PodGroup) -> bool:
+    """Whether a group is one pod that starts when another has ended: it has nobody to talk to."""
+    waits = group.entry.get("dependsOn").elements()
+    return group.count.known == 1 and any(one.get("status").string == "Complete" for one in waits)
+
+
 def uses_efa(job: TrainingJob) -> bool:
     """Whether it asks for EFA devices or tells libfabric to use them."""
     if any(not isinstance(container.request(EFA), Absent) for container in job.containers()):

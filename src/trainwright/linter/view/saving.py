@@ -50,6 +50,11 @@ def resume_flag_off(arguments: Flags) -> Flag | None:
     return next((flag for flag in arguments if _RESUME.search(flag.name.lower()) and not _truthy(flag)), None)
 
 
+def resumes_by_itself(launch: JobLaunch) -> bool:
+    """Whether the program goes on from its newest checkpoint without being told: trainwright's own launcher."""
+    return launch.launch.script.startswith("trainwright.")
+
+
 def saves(arguments: Flags) -> Flag | None:
     """Any option of the program that is about checkpoints."""
     return next((flag for flag in arguments if _SAVE.search(flag.name.lower())), None)

@@ -1,0 +1,1 @@
+"""Kubernetes targets: one renderer a kind over a shared pod template, one client, one watcher."""
