@@ -9,13 +9,7 @@ from trainwright.linter.documents import PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PythonRule
 from trainwright.linter.view.python import imports
-
-_MODULES = {
-    name: f"import {name}" for name in ("math", "os", "sys", "json", "time", "re", "random", "shutil", "torch")
-} | {
-    "np": "import numpy as np",
-    "dist": "import torch.distributed as dist",
-}
+from trainwright.linter.view.undefined import MODULES
 
 
 class ModuleNeverImported(PythonRule):
@@ -51,13 +45,13 @@ class ModuleNeverImported(PythonRule):
             if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
                 continue
             name = node.value.id
-            if name in _MODULES and name not in bound and name not in seen:
+            if name in MODULES and name not in bound and name not in seen:
                 seen.add(name)
                 yield self.hit(
                     subject.span(node.value),
                     f"{name} is used here and imported nowhere in this file: Python raises NameError when the line "
                     f"runs",
-                    _MODULES[name],
+                    MODULES[name],
                     severity="warning"
                     if subject.holder is not None or subject.path.endswith((".md", ".mdx"))
                     else None,

@@ -96,6 +96,13 @@ def calls_of(document: PythonDocument, *names: str) -> Iterator[Call]:
             yield call
 
 
+@lru_cache(maxsize=256)
+def imported(document: PythonDocument) -> frozenset[str]:
+    """Full names of everything that is imported: ``import a.b`` gives a.b, ``from a import b`` gives a.b."""
+    plain = {a.name for n in ast.walk(document.tree) if isinstance(n, ast.Import) for a in n.names}
+    return frozenset(plain | set(imports(document).values()))
+
+
 def imports_module(document: PythonDocument, module: str) -> bool:
     """Whether the file imports a module or something from it."""
-    return any(name == module or name.startswith(module + ".") for name in imports(document).values())
+    return any(name == module or name.startswith(module + ".") for name in imported(document))
