@@ -35,6 +35,8 @@ OPERATORS: dict[str, str] = {
     "TW730": "TW730_slinky_image_too_old:SlinkyImageTooOld",
     "TW731": "TW731_service_account_missing:ServiceAccountMissing",
     "TW732": "TW732_container_without_image:ContainerWithoutImage",
+    "TW733": "TW733_name_not_allowed:NameNotAllowed",
+    "TW735": "TW735_quantity_unit:QuantityUnit",
     "TW750": "TW750_unknown_field:UnknownField",
     "TW751": "TW751_value_not_allowed:ValueNotAllowed",
     "TW752": "TW752_required_field_missing:RequiredFieldMissing",
