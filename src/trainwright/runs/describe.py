@@ -15,7 +15,9 @@ def describe(run: str, state: JobState, step: Step | None, saved: int | None, no
     """The first failing rank's first error on top, then what to do, then how far the run came."""
     attempt = f", attempt {state.attempt}" if state.attempt > 1 else ""
     since = f" since {age(state.since, now)}" if state.since is not None else ""
-    lines = [f"{run}  {state.phase}{since}{attempt}"]
+    stage = f" {state.stage}" if state.stage and not state.final else ""
+    cost = f", ${state.cost:.2f} so far" if state.cost else ""
+    lines = [f"{run}  {state.phase}{stage}{since}{attempt}{cost}"]
     if state.reason is not None:
         lines.append(f"  {state.reason.sentence}")
         lines += [f"  next: {state.reason.next_step}"] if state.reason.next_step else []

@@ -36,7 +36,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class JobState:
-    """Where a run stands. ``since`` is seconds since the epoch."""
+    """Where a run stands. ``since`` is seconds since the epoch, ``stage`` what runs or waits (prepare, train …).
+
+    ``cost`` is US dollars so far, by the plan's price and the nodes' time; None where either is not known.
+    """
 
     phase: Phase
     reason: Reason | None = None
@@ -44,6 +47,8 @@ class JobState:
     node: str | None = None
     attempt: int = 0
     since: float | None = None
+    stage: str | None = None
+    cost: float | None = None
 
     @property
     def final(self) -> bool:

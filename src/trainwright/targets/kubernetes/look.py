@@ -1,0 +1,159 @@
+"""From what the cluster has of a run and what its folder keeps to its state: reads, then lets ``state_of`` judge.
+
+Takes a cluster, a run's folder and record and what a watch has seen. It judges nothing itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trainwright.errors import InputError
+from trainwright.runs.events import read_events
+from trainwright.runs.folder import RunFolder
+from trainwright.runs.state import JobState
+from trainwright.runs.steps import saved_step
+from trainwright.targets.kubernetes import mirror
+from trainwright.targets.kubernetes.cluster import Cluster, Object
+from trainwright.targets.kubernetes.enrich import claims_of, holders_of, nodes_of, queue_of
+from trainwright.targets.kubernetes.outcome import outcome
+from trainwright.targets.kubernetes.place import first_error
+from trainwright.targets.kubernetes.pod_view import PodView, pod_view
+from trainwright.targets.kubernetes.record import JobRecord
+from trainwright.targets.kubernetes.snapshot import Snapshot, Stage
+from trainwright.targets.kubernetes.state import is_done, state_of, wants
+from trainwright.targets.kubernetes.watch import Seen
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was seen, and what it means."""
+
+    snapshot: Snapshot
+    state: JobState
+
+    def done(self, stage: Stage) -> bool:
+        """Whether a stage is complete."""
+        return is_done(stage)
+
+
+@dataclass(frozen=True)
+class History:
+    """Pods of a run, with those that are gone."""
+
+    run: RunFolder
+    record: JobRecord
+
+    def pods(self, current: Sequence[Object]) -> tuple[PodView, ...]:
+        """All of them, oldest first; remembered in the folder."""
+        views = [replace(pod_view(pod), submission=self.record.first_attempt) for pod in current]
+        return mirror.remember(self.run, views, time.time())
+
+    def attempt(self, pods: Sequence[PodView]) -> int:
+        """The attempt that these pods have come to."""
+        return attempt_of(self.record.first_attempt, of_submission(self.record, pods), 0)
+
+
+def of_submission(record: JobRecord, pods: Sequence[PodView]) -> tuple[PodView, ...]:
+    """Pods that were made since the last submit."""
+    return tuple(pod for pod in pods if pod.submission == record.first_attempt)
+
+
+def attempt_of(first: int, pods: Sequence[PodView], restarts: int) -> int:
+    """The highest attempt known of: by what launchers wrote, by the object, by pods that took another's place."""
+    told = [pod.attempt for pod in pods if pod.attempt is not None]
+    replaced: dict[tuple[str, int | None], int] = {}
+    for pod in pods:
+        if pod.failed and pod.index is not None:
+            replaced[pod.stage, pod.index] = replaced.get((pod.stage, pod.index), 0) + 1
+    again = max([0, restarts, *(pod.restarts for pod in pods)])
+    alive = any(not pod.failed and not pod.gone for pod in pods)
+    more = max(replaced.values(), default=0)
+    return max([first + max(again, more if alive else more - 1, 0), *told])
+
+
+def look(cluster: Cluster, run: RunFolder, record: JobRecord, seen: Seen, pods: Sequence[PodView]) -> Looked:
+    """The snapshot and the state; a second look is taken where something else would let it be told better."""
+    snapshot = _snapshot(run, record, seen, pods)
+    state = state_of(snapshot)
+    wanted = wants(snapshot, state)
+    if "claims" in wanted:
+        snapshot = replace(snapshot, claims=claims_of(cluster, pods))
+    if "nodes" in wanted:
+        resources = {name for pod in pods for name, _ in pod.devices}
+        holders: dict[str, int] = {}
+        for resource in resources:
+            if state.reason is not None and resource in state.reason.sentence:
+                holders = holders_of(seen.others, resource)
+        snapshot = replace(snapshot, nodes=nodes_of(cluster), holders=holders)
+    if "queue" in wanted and seen.workloads:
+        snapshot = replace(snapshot, queue=queue_of(cluster, seen.workloads[0]))
+    if state.phase == "FAILED":
+        at = max(snapshot.attempt, 1)
+        events = read_events(run.events)
+        snapshot = replace(snapshot, failure=first_error(run, at, state.stage or "train", events))
+    return Looked(snapshot, state_of(snapshot) if wanted or state.phase == "FAILED" else state)
+
+
+def _snapshot(run: RunFolder, record: JobRecord, seen: Seen, pods: Sequence[PodView]) -> Snapshot:
+    stages = tuple(
+        Stage(
+            one.name,
+            one.kind,
+            one.object_name,
+            seen.objects.get((one.kind, one.object_name)),
+            applied=one.name in record.applied,
+            holds_all=one.holds_all,
+            done=one.name in record.completed,
+        )
+        for one in record.stages
+    )
+    restarts = max((outcome(one.object_).restarts for one in stages if one.object_ is not None), default=0)
+    now = time.time()
+    own = of_submission(record, pods)
+    return Snapshot(
+        run_id=run.run_id,
+        name=record.name,
+        namespace=record.namespace,
+        stages=stages,
+        pods=own,
+        events=seen.events,
+        workloads=seen.workloads,
+        pod_groups=seen.pod_groups,
+        node_claims=seen.node_claims,
+        now=now,
+        first_attempt=record.first_attempt,
+        attempt=attempt_of(record.first_attempt, own, restarts),
+        cancelled=run.cancel_request.exists(),
+        saved=_saved(run, pods),
+        price=_node_price(run),
+        spent_hours=_hours(pods, now),
+    )
+
+
+def _saved(run: RunFolder, pods: Sequence[PodView]) -> int | None:
+    """The newest checkpoint: by the folder where it is the pods' own, and by what launchers told at their end."""
+    told = [
+        value for pod in pods for one in pod.ended if type(value := (one.told or {}).get("saved")) is int
+    ]  # fmt: skip
+    here = saved_step(run)
+    return max([*told, *([here] if here is not None else [])], default=None)
+
+
+def _node_price(run: RunFolder) -> float | None:
+    """US dollars an hour and node, by the plan; None where it names no cost."""
+    try:
+        plan, nodes = run.plan(), run.spec().compute.nodes
+    except InputError:
+        return None
+    return plan.cost / plan.hours / nodes if plan.cost and plan.hours else None
+
+
+def _hours(pods: Sequence[PodView], now: float) -> float:
+    """Node hours of training so far."""
+    return sum(
+        max(0.0, (pod.ended_at or now) - pod.started) / 3600
+        for pod in pods
+        if pod.started is not None and pod.stage in ("", "train")
+    )

@@ -1,0 +1,95 @@
+"""``job.json`` of a run on Kubernetes: where it was sent, its stages' objects, which were applied, and how it ended.
+
+Who submits, moves a run to its next stage or sees its end writes it, under ``run.lock``. How the run stands is told
+by the cluster; only the end is kept, because objects and pods are deleted some time after it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any, get_args
+
+from trainwright.runs.folder import RunFolder, read_json, write_atomically
+from trainwright.runs.state import FINAL, JobState, Phase, Reason
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """One stage's object. ``holds_all``: its pods are those of every stage."""
+
+    name: str
+    file: str
+    api_version: str
+    kind: str
+    object_name: str
+    holds_all: bool = False
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """``at`` is the time of the last submit, ``first_attempt`` the number of the first attempt since then."""
+
+    target: str
+    context: str
+    namespace: str
+    name: str
+    stages: tuple[StageRecord, ...]
+    at: float
+    first_attempt: int = 1
+    applied: tuple[str, ...] = ()
+    completed: tuple[str, ...] = ()
+    final: JobState | None = None
+
+    @property
+    def main(self) -> StageRecord:
+        """The stage whose object gives the run its reference."""
+        return next((one for one in self.stages if one.name == "train" or one.holds_all), self.stages[-1])
+
+    def with_applied(self, stage: str) -> JobRecord:
+        """With one more stage submitted."""
+        return replace(self, applied=tuple(dict.fromkeys([*self.applied, stage])))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Content of ``job.json``."""
+        values = asdict(self)
+        return {"v": 1, **values, "final": self.final.to_dict() if self.final else None}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> JobRecord | None:
+        """Read what ``to_dict`` wrote; None for anything else."""
+        try:
+            stages = tuple(StageRecord(**one) for one in values["stages"])
+            found = cls(
+                str(values["target"]), str(values["context"]), str(values["namespace"]), str(values["name"]), stages,
+                float(values["at"]), int(values["first_attempt"]), tuple(map(str, values["applied"])),
+                tuple(map(str, values["completed"])),
+                _state(values.get("final")),
+            )  # fmt: skip
+            return found if stages else None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+
+
+def read_record(run: RunFolder) -> JobRecord | None:
+    """The record, or None when there is none that can be read."""
+    values = read_json(run.job_file)
+    return JobRecord.from_dict(values) if values is not None else None
+
+
+def write_record(run: RunFolder, record: JobRecord) -> None:
+    """Replace the record. Raises OSError when the disk is full or read-only."""
+    write_atomically(run.job_file, json.dumps(record.to_dict(), indent=2) + "\n")
+
+
+def _state(values: dict[str, Any] | None) -> JobState | None:
+    if values is None or values.get("phase") not in FINAL & set(get_args(Phase)):
+        return None
+    reason = values.get("reason")
+    told = None
+    if reason is not None:
+        told = Reason(
+            str(reason["id"]), reason["class"], str(reason["sentence"]), str(reason["next_step"]), reason["retry"],
+            str(reason.get("raw", "")),
+        )  # fmt: skip
+    return JobState(**{**values, "reason": told})
