@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, str] = {
     "local": "trainwright.targets.local.target:Local",
     "slurm": "trainwright.targets.slurm.target:Slurm",
+    "job": "trainwright.targets.kubernetes.target:JobTarget",
+    "jobset": "trainwright.targets.kubernetes.target:JobSetTarget",
+    "mpijob": "trainwright.targets.kubernetes.target:MPIJobTarget",
+    "trainjob": "trainwright.targets.kubernetes.target:TrainJobTarget",
+    "volcano": "trainwright.targets.kubernetes.target:VolcanoTarget",
+    "pytorchjob": "trainwright.targets.kubernetes.target:PyTorchJobTarget",
 }
 
 #: scheme of a JobRef → name of the target that answers for it
 SCHEMES: dict[str, str] = {
     "local": "local",
     "slurm": "slurm",
+    "k8s": "jobset",
 }
 
 

@@ -73,8 +73,11 @@ def devices(template: dict[str, Any]) -> dict[str, int]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", ["two-p4d"])
 def test_golden(kind: str, case: str) -> None:
-    for file in bundle_of(kind, case).files:
-        if not file.apply_order or file.path == "config.yaml":
+    spec, site, world = CASES[case]
+    # a fixed id: that of the content changes with every field that a spec gains
+    for file in render(kind, plan_of(spec, world), spec, site, {}, run_id="demo-00000000").files:
+        shared = file.path in ("prepare.yaml", "finish.yaml") and kind != "job"  # the same for every kind
+        if not file.apply_order or file.path == "config.yaml" or shared:
             continue
         golden = GOLDEN / f"{case}.{kind}.{file.path}"
         if os.environ.get("UPDATE_GOLDEN"):

@@ -53,6 +53,14 @@ def training_job(run: Run, place: pods.Place, shape: pods.Shape) -> dict[str, An
     }
 
 
+def network() -> dict[str, Any]:
+    """How pods of a JobSet find each other."""
+    return {
+        "enableDNSHostnames": why(True, "the first node is found by its name"),
+        "publishNotReadyAddresses": why(True, "nodes meet before any of them is ready"),
+    }
+
+
 def failure_policy(run: Run, others: list[str]) -> dict[str, Any]:
     """Errors of code and data end the JobSet, crashes of training restart it, other stages retry by themselves."""
     user = {"name": "error-of-code-or-data", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
@@ -72,10 +80,7 @@ def _jobset(run: Run) -> dict[str, Any]:
         "kind": "JobSet",
         "metadata": pods.metadata(run, "pipeline", queue=True),
         "spec": {
-            "network": {
-                "enableDNSHostnames": why(True, "the first node is found by its name"),
-                "publishNotReadyAddresses": why(True, "nodes meet before any of them is ready"),
-            },
+            "network": network(),
             "failurePolicy": failure_policy(run, [stage for stage in run.stages if stage != "train"]),
             "ttlSecondsAfterFinished": stages.kept(),
             "replicatedJobs": replicated_jobs(run, names, training_job(run, place, pods.Shape())),

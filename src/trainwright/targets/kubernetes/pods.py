@@ -47,6 +47,7 @@ class Shape:
 
     container: str = "trainer"
     restart_policy: str | None = "Never"
+    port_name: str = "rendezvous"
     scheduler: str | None = None
     subdomain: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +108,9 @@ def _container(run: Run, stage: str, place: Place, shape: Shape, asked: Resource
             "command": list(COMMAND),
             "args": arguments(run, stage, place),
             "env": environment(run, stage, shape.environment),
-            "ports": [{"name": "rendezvous", "containerPort": PORT}] if stage == "train" and run.nodes > 1 else None,
+            "ports": [{"name": shape.port_name, "containerPort": PORT}]
+            if stage == "train" and run.nodes > 1
+            else None,
             "resources": resources(asked),
             "securityContext": container_security(),
             "terminationMessagePolicy": why("FallbackToLogsOnError", "the last lines outlive the pod's log"),
@@ -242,16 +245,18 @@ def _selector(run: Run, stage: str, asked: Resources) -> dict[str, Any]:
     return found
 
 
+def cpu_affinity() -> dict[str, Any]:
+    """Away from the nodes with accelerators, if there is another place."""
+    keys = ("karpenter.k8s.aws/instance-gpu-count", "nvidia.com/gpu.present")
+    avoid = [{"key": key, "operator": "DoesNotExist"} for key in keys]
+    soft = [{"weight": 100, "preference": {"matchExpressions": avoid}}]
+    rule = {"preferredDuringSchedulingIgnoredDuringExecution": soft}
+    return {"nodeAffinity": why(rule, "these pods need no accelerator, others do")}
+
+
 def _affinity(run: Run, stage: str, asked: Resources) -> dict[str, Any] | None:
     if not asked.devices:
-        # not where accelerators are that others wait for, if there is another place
-        keys = ("karpenter.k8s.aws/instance-gpu-count", "nvidia.com/gpu.present")
-        avoid = [{"key": key, "operator": "DoesNotExist"} for key in keys]
-        soft = [{"weight": 100, "preference": {"matchExpressions": avoid}}]
-        rule = {"preferredDuringSchedulingIgnoredDuringExecution": soft}
-        if run.node is not None or stage != "train":
-            return {"nodeAffinity": why(rule, "this stage needs no accelerator, others do")}
-        return None
+        return cpu_affinity() if run.node is not None or stage != "train" else None
     if stage != "train" or run.nodes == 1:
         return None
     own = {"matchLabels": {RUN: run.name, STAGE: "train"}}

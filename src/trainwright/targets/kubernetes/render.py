@@ -23,7 +23,7 @@ from trainwright.targets.kubernetes.manifest import documents, without_none
 from trainwright.targets.kubernetes.run import Run, node_of, root_of
 
 #: name of the target → its module: COMPONENTS (whose versions matter), KIND (of the training object), files(run)
-KINDS = ("job", "jobset")
+KINDS = ("job", "jobset", "mpijob", "trainjob", "volcano", "pytorchjob")
 SITE = "site.yaml"
 
 
