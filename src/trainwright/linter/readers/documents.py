@@ -26,6 +26,8 @@ Reading = tuple[list[Document], list[ReadProblem]]
 _FENCE = re.compile(r"([ \t]*(?:>[ \t]?)?)(`{3,}|~{3,})[ \t]*\{?\.?([\w+-]*)[^`]*$")
 _MAX_PYTHON = 400_000
 _MAX_LISTS = 3
+_SECTIONS = ("training", "train", "trainer", "training_arguments", "training_args", "train_args")
+"""Sections of a larger file in which trainers keep their arguments."""
 
 
 def read_yaml_documents(text: Text) -> Reading:
@@ -175,6 +177,10 @@ def _classify(node: Node, text: Text, *, templated: bool, json: bool, depth: int
         document = ConfigDocument(text, name=text.name, node=node, role=role, json=json)
         yield document
         yield from _embedded_in_config(document)
+        if role == "other":
+            for section in (node.get(name) for name in _SECTIONS):
+                if section.type == "mapping" and role_of(section) == "training":
+                    yield ConfigDocument(text, name=text.name, node=section, role="training", json=json)
         return
     if node.get("kind").string == "List" or (
         node.get("items").type == "sequence" and (node.get("kind").string or "").endswith("List")

@@ -33,11 +33,16 @@ class EfaNotRequested(PodRule):
         """Multi-node groups on RDMA-capable machines."""
         group = subject.group
         kinds = [kind for _, kind in types(subject.job, group, project)]
+        # A Ray cluster may also serve: whole machines in it are for work that spans them, which is worth a note.
+        cluster = (
+            subject.job.frontend == "RayCluster"
+            and (group.count.known or 0) > 1
+            and any(kind.count > 1 and group.accelerators.known == kind.count for kind in kinds)
+        )
         if (
             not kinds
             or group.role != "worker"
-            or not subject.job.ends
-            or not spans_nodes(subject.job)
+            or not (cluster or (subject.job.ends and spans_nodes(subject.job)))
             or stage_of_its_own(group)
             or any(kind.rdma is not True or not kind.efa for kind in kinds)
         ):
@@ -58,13 +63,13 @@ class EfaNotRequested(PodRule):
             neuron = all(kind.is_neuron for kind in kinds)
             yield self.hit(
                 container.asked("limits"),
-                f"the job spans nodes of type {kinds[0].name} with {kinds[0].efa} EFA interfaces each, "
-                "and asks for none: "
+                f"the {'cluster' if cluster else 'job'} spans nodes of type {kinds[0].name} with {kinds[0].efa} "
+                "EFA interfaces each, and asks for none: "
                 + (
                     "NeuronCores of different nodes cannot reach each other"
                     if neuron
                     else "NCCL uses TCP, at a small part of the bandwidth"
                 ),
                 f"vpc.amazonaws.com/efa: {min(kind.efa for kind in kinds)} in limits",
-                severity="error" if neuron else None,
+                severity="note" if cluster else "error" if neuron else None,
             )

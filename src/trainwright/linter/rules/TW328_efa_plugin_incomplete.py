@@ -48,6 +48,14 @@ class EfaPluginIncomplete(ObjectRule):
                 "a hostPath volume for /dev/infiniband, or the Helm chart aws-efa-k8s-device-plugin",
                 severity="error",
             )
+        if (0, 1) <= version < (0, 5, 1):
+            yield self.hit(
+                containers[0].get("image"),
+                "this release is of February 2024 or older: it knows none of the newer EFA types, and raising the "
+                "tag alone is not enough, since newer ones look below /dev/infiniband",
+                "the Helm chart aws-efa-k8s-device-plugin, which mounts what its release needs",
+                severity="note",
+            )
         if spec.get("hostNetwork").absent or spec.get("hostNetwork").boolean is False:
             yield self.hit(
                 spec.get("containers"),

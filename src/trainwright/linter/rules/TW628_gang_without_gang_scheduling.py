@@ -28,12 +28,12 @@ class GangWithoutGangScheduling(JobRule):
         "Kubernetes 1.36 default scheduler places pods one by one; Kueue, Volcano and coscheduling admit a "
         "gang at once"
     )
-    frontends: ClassVar[tuple[str, ...]] = ("Job", "JobSet", "MPIJob", "PyTorchJob")
+    frontends: ClassVar[tuple[str, ...]] = ("Job", "JobSet", "MPIJob", "PyTorchJob", "RayCluster", "RayJob")
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Accelerated jobs of several nodes without a queue, a scheduler of their own or a pod group."""
         document = subject.object
-        if document is None or not subject.accelerated or not subject.multi_node or not spans_nodes(subject):
+        if document is None or not subject.accelerated or not subject.multi_node or not _trains(subject):
             return
         if document.templated or any(group.metadata.open or group.spec.open for group in subject.groups):
             return
@@ -52,3 +52,13 @@ class GangWithoutGangScheduling(JobRule):
             "accelerators and wait, and two such jobs can block each other for ever",
             "the label kueue.x-k8s.io/queue-name, or Volcano (schedulerName and a PodGroup)",
         )
+
+
+def _trains(job: TrainingJob) -> bool:
+    """Whether its pods certainly work together: a Ray cluster of fixed size with whole machines counts as one "
+    "gang."""
+    if not job.frontend.startswith("Ray"):
+        return spans_nodes(job)
+    body = job.get("spec") if job.frontend == "RayCluster" else job.get("spec", "rayClusterSpec")
+    scales = body.get("enableInTreeAutoscaling")
+    return not scales.boolean and not scales.unknown and (job.accelerators_per_node.known or 0) > 1

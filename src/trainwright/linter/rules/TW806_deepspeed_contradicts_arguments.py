@@ -36,7 +36,9 @@ class DeepspeedContradictsArguments(TrainerRule):
 
     def check(self, subject: TrainerArguments, project: Project) -> Iterator[Hit]:
         """Every pair that is stated twice."""
-        config = subject.deepspeed
+        config, guessed = subject.deepspeed, False
+        if config is None and subject.nearby is not None:
+            config, guessed = subject.nearby.node, True
         if config is None or not subject.is_hugging_face:
             return
         for path, names, default in _PAIRS:
@@ -49,15 +51,16 @@ class DeepspeedContradictsArguments(TrainerRule):
             if value is None or abs(value - number) <= 1e-9 * max(abs(value), abs(number)):
                 continue
             option = names[0]
-            if isinstance(stated, Absent) and subject.launch is None:
+            if isinstance(stated, Absent) and (subject.launch is None or guessed):
                 continue
             says = f"--{option} is {value:g}" if isinstance(stated, Known) else f"--{option} is not given ({value:g})"
             yield self.hit(
                 node,
                 f"{'.'.join(path)} is {node.raw}, but {says}: the Hugging Face Trainer compares the two and stops "
-                f"with a ValueError on every rank",
+                f"with a ValueError on every rank"
+                + (" (if this is the file that the command names: no other is in sight)" if guessed else ""),
                 f'"auto" in the DeepSpeed file, so that --{option} decides',
-                severity=None if isinstance(stated, Known) else "warning",
+                severity=None if isinstance(stated, Known) and not guessed else "warning",
                 fix=[node.span.edit('"auto"')]
                 if subject.deepspeed_file is not None and subject.deepspeed_file.json
                 else (),

@@ -46,7 +46,7 @@ class ProfilesWithoutCulling(ProjectRule):
     def _hit(self, span: Span, what: str, instead: str) -> Hit:
         return self.hit(
             span,
-            f"{what}: a notebook that somebody left open keeps its accelerators and its node over nights and weekends",
+            f"{what}: a notebook that somebody left open keeps its accelerators and its node over weekends",
             instead,
         )
 

@@ -26,4 +26,5 @@ LIFECYCLE: dict[str, str] = {
     "TW521": "TW521_killed_without_grace:KilledWithoutGrace",
     "TW522": "TW522_download_holds_accelerators:DownloadHoldsAccelerators",
     "TW523": "TW523_long_job_without_way_back:LongJobWithoutWayBack",
+    "TW524": "TW524_trainer_beside_sidecar_in_a_deployment:TrainerBesideSidecarInADeployment",
 }

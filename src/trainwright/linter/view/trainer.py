@@ -46,6 +46,8 @@ class TrainerArguments:
     deepspeed: Node | None = None
     deepspeed_file: ConfigDocument | None = None
     module: PythonDocument | None = None
+    nearby: ConfigDocument | None = None
+    """The only DeepSpeed file in sight, when the one that the run names is not: a guide's snippets have no names."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -220,6 +222,9 @@ def _add_deepspeed(run: TrainerArguments, project: Project) -> None:
         if isinstance(found, ConfigDocument) and found.role == "deepspeed":
             run.deepspeed, run.deepspeed_file = found.node, found
             return
+    if any((name or "").endswith(".json") for name in names):
+        others = project.near(run.document, project.configs("deepspeed"))
+        run.nearby = others[0] if len(others) == 1 else None
 
 
 _COMMAND = re.compile(r"^\s*#.*?\b(accelerate launch\b.*)$", re.MULTILINE)
