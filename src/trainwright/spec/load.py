@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import os
 import re
 import stat
@@ -67,6 +68,7 @@ def _load(document: Document, path: FilePath, overrides: Iterable[str], site: st
     if not isinstance(values, dict):
         what = f"holds a {type(values).__name__}, not a mapping of fields"
         raise InputError([Problem(str(path), 1, 1, "", what, "`trainwright init` writes a commented spec")])
+    _read_deepspeed(values, path.parent.absolute(), document, problems)
     merged = _merge(loaded_site.defaults, values)
     spec, found = _check(RunSpec, merged, document, path.parent.absolute(), sources)
     problems += _news(found, problems)
@@ -102,6 +104,23 @@ def read_resolved(path: str | FilePath) -> RunSpec:
     if not isinstance(document.value, dict):
         raise InputError([Problem(str(path), what="is no resolved spec")])
     return spec_from_values(document.value, str(path))
+
+
+def _read_deepspeed(values: dict[str, Any], folder: FilePath, document: Document, problems: list[Problem]) -> None:
+    """Put the content of a DeepSpeed file in place of its name, so that the resolved spec needs no other file."""
+    named = values.get("deepspeed")
+    if not isinstance(named, str):
+        return
+    file = folder / FilePath(named).expanduser()
+    try:
+        values["deepspeed"] = json.loads(file.read_text("utf-8"))
+        return
+    except OSError as error:
+        what, instead = f"names {file}, which cannot be read: {error.strerror}", "name a JSON file"
+    except (ValueError, RecursionError) as error:
+        what, instead = f"names {file}, which is not JSON: {error}", "write JSON as DeepSpeed reads it"
+    del values["deepspeed"]
+    problems.append(Problem(document.path, *document.position(("deepspeed",)), "deepspeed", what, instead))
 
 
 def _site_beside(path: FilePath) -> Site:

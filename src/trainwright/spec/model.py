@@ -420,6 +420,9 @@ class RunSpec(Section):
     """``auto``, or the degrees that are forced."""
     engine: Literal["native", "deepspeed"] = "native"
     """What shards: torch FSDP2, or DeepSpeed."""
+    deepspeed: Annotated[dict[str, Any] | None, WithJsonSchema({"type": ["string", "object"]})] = None
+    """Only with ``engine: deepspeed``: your own DeepSpeed JSON, as a file or written out. It may add to what the spec
+    says, and every key that contradicts the spec is named."""
     offload: Offload = Offload()
     """What leaves the accelerator between uses."""
     compute: Compute = Compute()

@@ -120,6 +120,8 @@ def _engine(spec: RunSpec) -> Iterator[Violation]:
         for name in ("pp", "cp", "tp", "ep"):
             if (getattr(spec.parallelism, name) or 1) > 1:
                 yield ("parallelism", name), "is more than 1 with engine: deepspeed", "use engine: native, or 1"
+    elif spec.deepspeed is not None:
+        yield ("deepspeed",), "is set but engine is native", "add engine: deepspeed, or remove this file"
     elif spec.offload.parameters == "nvme" or spec.offload.optimizer == "nvme":
         yield ("offload",), "names nvme, which engine: native cannot do", "use cpu, or engine: deepspeed"
     if (spec.parallelism.zero or 0) > 0 and spec.parallelism.dp_shard == 1:
