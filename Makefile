@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/python -m uv
 ARGS ?=
 
-.PHONY: help install run test check slow beds clean
+.PHONY: help install run test check slow beds bed-build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -53,5 +53,8 @@ slow: $(VENV)/.tested ## what takes minutes
 clean: ## remove the virtual environment and caches, never runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
 
-beds: $(VENV)/.tested ## the suites on real systems (root; brings up a real Slurm)
+bed-build: ## build the Kubernetes of the test bed, about 13 minutes once (Go)
+	testbeds/kubernetes/build.sh
+
+beds: $(VENV)/.tested ## the suites on real systems (root; brings up a real Slurm and a real Kubernetes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds -m bed $(ARGS)

@@ -1,0 +1,3 @@
+module bed/pause
+
+go 1.26.0
