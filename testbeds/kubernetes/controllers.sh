@@ -6,13 +6,13 @@ declare -A WEBHOOK_PORT=([jobset]=9451 [trainer]=9452 [kueue]=9453 [ray]=9443) #
 
 applied() { kubectl apply --server-side --force-conflicts -f "$@" >>"$BED/log/apply.log" 2>&1 || { tail -3 "$BED/log/apply.log" >&2; return 1; }; }
 
-at_webhook() { # NAME: manifests from stdin
-  "$PYTHON" "$here/webhooks.py" "$1" "${WEBHOOK_PORT[$1]:-0}" "$BED/pki/ca.crt"
+fitted() { # NAME: manifests from stdin
+  "$PYTHON" "$here/manifests.py" "$1" "${WEBHOOK_PORT[$1]:-0}" "$BED/pki/ca.crt"
 }
 
 definitions() {
   local name
-  for name in jobset kueue ray mpi trainer pytorch; do at_webhook "$name" <"$built/manifests/$name-definitions.yaml" | applied -; done
+  for name in jobset kueue ray mpi trainer pytorch; do fitted "$name" <"$built/manifests/$name-definitions.yaml" | applied -; done
   applied "$here/volcano-crds"
   until_true 60 kubectl wait --for=condition=Established crd --all --timeout=30s
 }
@@ -41,7 +41,7 @@ controllers() {
   unset TMPDIR
   for name in jobset trainer ray kueue; do
     until_true 60 listens "${WEBHOOK_PORT[$name]}"
-    [ "$(cat "$done_for" 2>/dev/null)" = "$built" ] || at_webhook "$name" <"$built/manifests/$name-webhooks.yaml" | applied -
+    [ "$(cat "$done_for" 2>/dev/null)" = "$built" ] || fitted "$name" <"$built/manifests/$name-webhooks.yaml" | applied -
   done
   [ "$(cat "$done_for" 2>/dev/null)" = "$built" ] || applied "$built/manifests/trainer-objects.yaml"
   echo "$built" >"$done_for"

@@ -13,7 +13,6 @@ real_nodes() {
   packages
   images
   mkdir -p "$BED/shared" /var/lib/cni
-  chmod 1777 "$BED/shared"
   for node in $(hosts); do [ "$node" = control ] || real_node "$node"; done
   cluster_dns
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from kubernetes_bed import TOLERATIONS, Bed, until
 
 _CRDS = {
@@ -126,22 +125,37 @@ def test_a_raycluster_is_ready_on_fake_nodes(kubernetes: Bed, namespace: str) ->
     kubernetes.wait("raycluster/ray", "jsonpath={.status.state}=ready", namespace)
 
 
-@pytest.mark.parametrize("kind", ["jobset", "trainjob", "raycluster", "clusterqueue"])
-def test_webhooks_refuse_what_no_schema_catches(kubernetes: Bed, namespace: str, kind: str) -> None:
-    wrong, says = {
-        "jobset": (_jobset("a" * 60, namespace), "longer than 63 characters"),
-        "trainjob": (
-            _object(
-                "trainer.kubeflow.org/v1alpha1", "TrainJob", "train", namespace, {"runtimeRef": {"name": "absent"}}
-            ),
-            "absent",
-        ),
-        "raycluster": (_object("ray.io/v1", "RayCluster", "ray", namespace, _ray(names=["a", "a"])), "group"),
-        "clusterqueue": (_wrong_queue(), "resource"),
-    }[kind]
-    said = kubernetes.apply(wrong, check=False)
-    assert "admission webhook" in said
-    assert says in said
+def test_the_webhook_of_jobset_refuses_a_name_that_is_too_long_for_pods(kubernetes: Bed, namespace: str) -> None:
+    said = kubernetes.apply(_jobset("a" * 60, namespace), check=False)
+    assert "pod names generated for this JobSet will exceed 63 characters" in said
+
+
+def test_the_webhook_of_trainer_refuses_a_runtime_that_is_absent(kubernetes: Bed, namespace: str) -> None:
+    spec = {"runtimeRef": {"name": "absent"}}
+    said = kubernetes.apply(
+        _object("trainer.kubeflow.org/v1alpha1", "TrainJob", "train", namespace, spec), check=False
+    )
+    assert "specified clusterTrainingRuntime must be created before the TrainJob is created" in said
+
+
+def test_the_webhook_of_kuberay_refuses_two_groups_of_one_name(kubernetes: Bed, namespace: str) -> None:
+    said = kubernetes.apply(_object("ray.io/v1", "RayCluster", "ray", namespace, _ray("a", "a")), check=False)
+    assert "worker group names must be unique" in said
+
+
+def test_the_webhook_of_kueue_refuses_a_parallelism_beyond_the_job(kubernetes: Bed, namespace: str) -> None:
+    job = _job("train", namespace, nodes=2)
+    job["metadata"] |= {
+        "labels": {"kueue.x-k8s.io/queue-name": "training"},
+        "annotations": {"kueue.x-k8s.io/job-min-parallelism": "9"},
+    }
+    assert "should be between 0 and 1" in kubernetes.apply(job, check=False)
+
+
+def test_a_user_without_rights_is_told_verb_and_resource(kubernetes: Bed, namespace: str) -> None:
+    nobody = Bed(kubernetes.folder, kubernetes.kubeconfig.with_name("nobody.kubeconfig"))
+    said = nobody.kubectl("get", "pods", "--namespace", namespace, check=False)
+    assert 'User "nobody" cannot list resource "pods"' in said
 
 
 def _object(version: str, kind: str, name: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -188,19 +202,7 @@ def _queue(namespace: str, gpus: int) -> list[dict[str, Any]]:
     ]
 
 
-def _wrong_queue() -> dict[str, Any]:
-    flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 1}]}
-    groups = [{"coveredResources": ["cpu", "memory"], "flavors": [flavor]}]
-    metadata = {"name": "wrong"}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": metadata,
-        "spec": {"resourceGroups": groups},
-    }
-
-
-def _ray(names: list[str] | None = None) -> dict[str, Any]:
+def _ray(*names: str) -> dict[str, Any]:
     workers = [
         {
             "groupName": name,
@@ -210,7 +212,7 @@ def _ray(names: list[str] | None = None) -> dict[str, Any]:
             "rayStartParams": {},
             "template": {"spec": _pod(name="ray-worker")},
         }
-        for name in names or ["workers"]
+        for name in names or ("workers",)
     ]
     head = {"rayStartParams": {}, "template": {"spec": _pod(gpus=0, name="ray-head")}}
     return {"rayVersion": "2.52.0", "headGroupSpec": head, "workerGroupSpecs": workers}
