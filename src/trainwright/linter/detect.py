@@ -19,7 +19,7 @@ EXTENSIONS: dict[str, Language] = {
         "shell",
     ".py": "python", ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
 }  # fmt: skip
-_TEMPLATE_SUFFIXES = (".tmpl", ".tpl", ".template", ".j2", ".jinja", ".jinja2", ".in", ".envsubst", ".example")
+TEMPLATE_SUFFIXES = (".tmpl", ".tpl", ".template", ".j2", ".jinja", ".jinja2", ".in", ".envsubst", ".example")
 FENCES: dict[str, Language] = {
     "yaml": "yaml", "yml": "yaml", "json": "json", "bash": "shell", "sh": "shell", "shell": "shell",
         "sbatch": "shell",
@@ -52,7 +52,7 @@ _SPEC = {"objective", "method", "parallelism", "compute", "duration", "sequence_
 def language_of(path: str, content: str) -> Language:
     """The language of a file: by extension (template suffixes aside), else by its first lines."""
     name = path.rsplit("/", 1)[-1].lower()
-    for suffix in _TEMPLATE_SUFFIXES:
+    for suffix in TEMPLATE_SUFFIXES:
         if name.endswith(suffix) and "." in name[: -len(suffix)]:
             name = name[: -len(suffix)]
     for extension, language in EXTENSIONS.items():

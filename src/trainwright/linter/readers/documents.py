@@ -20,7 +20,7 @@ from trainwright.linter.documents import ConfigDocument, Document, KubernetesObj
 from trainwright.linter.node import Node
 from trainwright.linter.readers.templates import blank_templates
 from trainwright.linter.readers.yaml_reader import ReadProblem, read_yaml
-from trainwright.linter.text import Span, Text
+from trainwright.linter.text import PLACEHOLDER, Span, Text
 
 Reading = tuple[list[Document], list[ReadProblem]]
 _FENCE = re.compile(r"([ \t]*(?:>[ \t]?)?)(`{3,}|~{3,})[ \t]*\{?\.?([\w+-]*)[^`]*$")
@@ -41,6 +41,8 @@ def read_yaml_documents(text: Text) -> Reading:
 
 def read_json_documents(text: Text) -> Reading:
     """A JSON file, when its role matters here; other JSON is left alone."""
+    if "$" in text.content and text.parent is not None:
+        text.shown, text.content = text.content, _quote_variables(text.content)
     try:
         json.loads(text.content)
     except (ValueError, RecursionError) as error:
@@ -51,12 +53,26 @@ def read_json_documents(text: Text) -> Reading:
             return [], []
         end = text.content.find("\n", position)
         span = Span(text, position, len(text.content) if end == -1 else max(end, position + 1))
-        return [], [ReadProblem("syntax", span, getattr(error, "msg", "nested too deeply"))]
+        code = "syntax" if text.shown is None else "template"
+        return [], [ReadProblem(code, span, getattr(error, "msg", "nested too deeply"))]
     found = read_yaml(text, json=True)
     documents: list[Document] = []
     for node in found.documents:
         documents.extend(_classify(node, text, templated=False, json=True))
     return documents, found.problems
+
+
+_JSON_VARIABLE = re.compile(r'"(?:[^"\\\n]|\\.)*"|\$(?:\{[^}"\n]*\}|\w+)')
+
+
+def _quote_variables(content: str) -> str:
+    """JSON that a shell or a template fills in: a bare ``${NAME}`` as a string of placeholders of the same length."""
+
+    def quoted(match: re.Match[str]) -> str:
+        found = match[0]
+        return found if found.startswith('"') else '"' + PLACEHOLDER * (len(found) - 2) + '"'
+
+    return _JSON_VARIABLE.sub(quoted, content)
 
 
 def read_shell_documents(text: Text) -> Reading:

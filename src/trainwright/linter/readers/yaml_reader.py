@@ -6,12 +6,14 @@ than on a constructor: aliases stay references (a "billion laughs" file is small
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import yaml
 from yaml.resolver import Resolver
 
+from trainwright.linter.detect import TEMPLATE_SUFFIXES
 from trainwright.linter.node import Node, Scalar, Type, filled_later
 from trainwright.linter.readers.templates import blank_templates, has_templates
 from trainwright.linter.text import Span, Text
@@ -68,12 +70,26 @@ def read_yaml(text: Text, *, json: bool = False) -> YamlFile:
         mark = error.problem_mark or error.context_mark
         index = min(getattr(mark, "index", 0) or 0, len(text.content))
         what = " ".join(part for part in (error.context, error.problem) if part)
-        code = "template" if result.templated else "syntax"
+        code = "template" if result.templated or _is_template_there(text, index) else "syntax"
         result.problems.append(ReadProblem(code, _line_span(text, index), what))
     except (yaml.YAMLError, ValueError, RecursionError, UnicodeError) as error:
         result.problems.append(ReadProblem("syntax", _line_span(text, 0), str(error).splitlines()[0]))
     result.documents = [node for node in builder.documents if node.type != "null"]
     return result
+
+
+_UNFILLED = re.compile(r"%[sdv]\b|%[A-Z_]{2,}%|@[A-Z_]{2,}@|\$\{|\$\(|\$[A-Z_]{2,}")
+
+
+def _is_template_there(text: Text, index: int) -> bool:
+    """Whether something else fills the file in where it does not parse: printf, sed, envsubst or Terraform."""
+    if text.path.endswith(TEMPLATE_SUFFIXES):
+        return True
+    start = index
+    for _ in range(3):
+        start = text.content.rfind("\n", 0, max(0, start))
+    end = text.content.find("\n", index)
+    return _UNFILLED.search(text.content[max(0, start) : len(text.content) if end == -1 else end]) is not None
 
 
 def _line_span(text: Text, index: int) -> Span:

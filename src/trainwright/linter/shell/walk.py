@@ -214,7 +214,7 @@ def _on_redirected(walker: _Walker, node: Any, context: frozenset[str], depth: i
         if child.type == "heredoc_redirect":
             for part in child.children:
                 if part.type == "heredoc_body":
-                    body = walker.text.piece(walker.at(part.start_byte), walker.at(part.end_byte))
+                    body = _here_document(walker, part, tabs=walker.raw(child).startswith("<<-"))
                 elif part.type == "file_redirect" and output is None:
                     output = walker.word(part.children[-1], depth)
                 elif part.type in ("pipeline", "command", "redirected_statement", "list"):
@@ -236,9 +236,28 @@ def _on_redirected(walker: _Walker, node: Any, context: frozenset[str], depth: i
         targets = [output] if output is not None else []
         targets += [word for command in commands[start:] if command.name == "tee" for word in command.arguments]
         for target in targets:
-            if target.known and not target.known.startswith("-") and target.known != "/dev/null":
+            if target.known and not target.known.startswith(("-", "/dev/")) and not target.known.isdigit():
                 body.name = target.known
                 walker.script.files[target.known] = body
+
+
+def _here_document(walker: _Walker, node: Any, *, tabs: bool) -> Text:
+    """The body from the beginning of its first line, which the parser leaves out when it is indented; ``<<-`` drops
+    the tabs in front of each line."""
+    content = walker.text.content
+    start, end = walker.at(node.start_byte), walker.at(node.end_byte)
+    while start > 0 and content[start - 1] in " \t":
+        start -= 1
+    if not tabs:
+        return walker.text.piece(start, end)
+    out: list[str] = []
+    offsets: list[int] = []
+    for line in content[start:end].splitlines(keepends=True):
+        kept = line.lstrip("\t")
+        offsets.extend(range(start + len(line) - len(kept), start + len(line)))
+        out.append(kept)
+        start += len(line)
+    return Text(walker.text.path, "".join(out), walker.text, [*offsets, end], name=walker.text.name)
 
 
 def _on_branches(walker: _Walker, node: Any, context: frozenset[str], depth: int) -> None:
