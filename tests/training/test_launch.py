@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from training.tiny import make_run, train
-from trainwright.errors import InputError
+from trainwright.errors import InputError, SystemUnreachable
 from trainwright.runs.events import EventLog, read_events
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import RunFolder
 from trainwright.training.guard import NonFinite
-from trainwright.training.launch import combine, command, processes_per_node, threads_per_process
+from trainwright.training.launch import combine, command, obeyed, processes_per_node, threads_per_process
 from trainwright.training.profiler import parse_steps
 from trainwright.training.worker import CRASH, report
 
@@ -32,13 +33,29 @@ from trainwright.training.worker import CRASH, report
         ({0: 70, 1: 1}, 1),
         ({0: 70, 1: -9}, 70),
         ({0: -9, 1: -15}, CRASH),
-        ({0: 75, 1: -9}, 75),
+        ({0: 75, 1: -9}, CRASH),  # killed for memory; the other was ended because of it, and saved
+        ({0: 75, 1: 1}, 1),
+        ({0: 75, 1: 70}, 70),
         ({0: 77, 1: 70}, 77),
         ({0: 3, 1: -15}, 3),
     ],
 )
 def test_one_exit_code_from_those_of_the_ranks(codes: dict[int, int], code: int) -> None:
     assert combine(codes) == code
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [({0: 75, 1: -9}, 75), ({0: 75, 1: 1}, 75), ({0: 76, 1: 75}, 76), ({0: -9, 1: -9}, CRASH), ({0: 1, 1: 0}, 1)],
+)
+def test_whoever_saved_speaks_for_all_once_the_launcher_is_asked_to_stop(codes: dict[int, int], code: int) -> None:
+    assert combine(codes, stopped=True) == code
+
+
+def test_only_death_by_a_signal_that_is_passed_on_is_obedience() -> None:
+    codes = {number: -number for number in range(1, 16)}
+    asked = {rank for rank, code in obeyed(codes).items() if code == 75}
+    assert asked == {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1}
 
 
 def test_threads_are_cores_over_processes_and_at_least_one() -> None:
@@ -66,6 +83,17 @@ def test_steps_that_make_no_sense_are_refused(text: str) -> None:
         (MemoryError(), TrainExit.USER_ERROR, "oom"),
         (RuntimeError("[gloo] Connection closed by peer [::1]:2222"), CRASH, "network"),
         (RuntimeError("Timed out waiting 1800000ms for recv operation"), TrainExit.HUNG_COLLECTIVE, "network"),
+        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), CRASH, "hardware"),
+        (RuntimeError("CUDA error: unspecified launch failure"), CRASH, "hardware"),
+        (RuntimeError("CUDA error: device-side assert triggered"), TrainExit.USER_ERROR, "user-error"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), TrainExit.USER_ERROR, "oom"),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), CRASH, "hardware"),
+        (RuntimeError("NCCL communicator was aborted on rank 3"), CRASH, "network"),
+        (RuntimeError("NCCL error: unhandled system error"), CRASH, "network"),
+        (OSError(errno.ESTALE, "Stale file handle"), CRASH, "volume"),
+        (OSError(errno.ENOSPC, "No space left on device"), CRASH, "volume"),
+        (FileNotFoundError(errno.ENOENT, "No such file"), TrainExit.USER_ERROR, "user-error"),
+        (SystemUnreachable("s3://data cannot be reached", "check the network"), CRASH, "network"),
     ],
 )
 def test_how_an_error_is_told(
@@ -111,7 +139,13 @@ def wait_for_steps(run: RunFolder, count: int) -> None:
     raise AssertionError(f"no step within two minutes: {[path.read_text() for path in run.logs.rglob('*.log')]}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+#: SIGTERM is what every scheduler sends; the others take the same way.
+SIGNALS = [
+    signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGUSR1, signal.SIGHUP)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_to_the_launcher_saves_on_all_ranks_and_the_run_goes_on(
     tmp_path: Path, tiny_model: Path, tiny_text: Path, number: signal.Signals
 ) -> None:

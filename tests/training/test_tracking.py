@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,41 @@ def test_a_sink_that_fails_is_dropped_with_one_warning(capfd: pytest.CaptureFixt
     sink.close()
     assert broken.calls == 1
     assert capfd.readouterr().err.count("wandb failed and is switched off: no route to host") == 1
+
+
+class Stuck:
+    """A dashboard that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.let = threading.Event()
+        self.taken: list[dict[str, Any]] = []
+
+    def write(self, record: dict[str, Any]) -> None:
+        assert self.let.wait(60)
+        self.taken.append(record)
+
+    def close(self) -> None:
+        pass
+
+
+def test_nobody_waits_for_a_slow_sink_and_what_it_lacks_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    stuck = Stuck()
+    sink = Guarded("mlflow", stuck, waiting=2)
+    for step in range(50):  # would wait for ever if any of these waited
+        sink.write({**STEP, "step": step})
+    stuck.let.set()
+    sink.close()
+    assert 2 <= len(stuck.taken) <= 3
+    assert f"too slow for {50 - len(stuck.taken)} records" in capfd.readouterr().err
+
+
+def test_closing_a_sink_that_never_answers_ends(capfd: pytest.CaptureFixture[str]) -> None:
+    stuck = Stuck()
+    sink = Guarded("mlflow", stuck, patience=0.1)
+    sink.write(STEP)
+    sink.close()
+    assert "mlflow failed" in capfd.readouterr().err
+    stuck.let.set()
 
 
 @pytest.fixture

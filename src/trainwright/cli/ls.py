@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trainwright.cli.output import Output, OutputOption, RunsOption, emit
+
+if TYPE_CHECKING:
+    from trainwright.errors import TrainwrightError
+    from trainwright.runs.folder import RunFolder
+    from trainwright.runs.state import JobRef, JobState
+    from trainwright.targets.contract import Target
 
 
 def ls(
@@ -25,8 +32,8 @@ def ls(
     now = time.time()
     values: list[dict[str, Any]] = []
     rows: list[tuple[str, ...]] = []
-    for folder in list_runs(where):
-        name, state = _look(folder)
+    folders = list_runs(where)
+    for folder, (name, state) in zip(folders, _look(folders), strict=True):
         if live and state.final:
             continue
         step = last_step(folder)
@@ -36,15 +43,46 @@ def ls(
     emit(values, table(rows, shutil.get_terminal_size((160, 24)).columns) if rows else nothing, output)
 
 
-def _look(folder: Any) -> tuple[str, Any]:
-    """Target and state; one damaged run must not hide the others."""
+def _look(folders: list[RunFolder]) -> list[tuple[str, JobState]]:
+    """Target and state of each run; a target is asked once for all of its runs, and one that fails hides no other."""
     from trainwright import targets
     from trainwright.errors import TrainwrightError
-    from trainwright.runs.state import JobState, Reason
+
+    found: list[tuple[str, JobState] | None] = [None] * len(folders)
+    asked: dict[str, tuple[Target, list[tuple[int, JobRef]]]] = {}
+    for number, folder in enumerate(folders):
+        try:
+            target, ref = targets.of_run(folder)
+            asked.setdefault(target.name, (target, []))[1].append((number, ref))
+        except TrainwrightError as error:
+            found[number] = "?", _unreadable(error)
+    for name, (target, refs) in asked.items():
+        for number, state in _states(target, refs):
+            found[number] = name, state
+    return [one for one in found if one is not None]
+
+
+def _states(target: Target, refs: list[tuple[int, JobRef]]) -> Iterator[tuple[int, JobState]]:
+    """Together; where that fails, one at a time, so that only a damaged run is said to be one."""
+    from trainwright.errors import SystemUnreachable, TrainwrightError
 
     try:
-        target, ref = targets.of_run(folder)
-        return target.name, target.status(ref)
+        states = target.statuses([ref for _, ref in refs])
+        yield from zip((number for number, _ in refs), states, strict=True)
+        return
     except TrainwrightError as error:
-        sentence = str(error).splitlines()[0]
-        return "?", JobState("FAILED", Reason("unreadable", "unknown", sentence, "start the run again from its spec"))
+        if len(refs) == 1 or isinstance(error, SystemUnreachable):  # who does not answer is not asked for each
+            yield from ((number, _unreadable(error)) for number, _ in refs)
+            return
+    for one in refs:
+        yield from _states(target, [one])
+
+
+def _unreadable(error: TrainwrightError) -> JobState:
+    from trainwright.errors import SystemUnreachable
+    from trainwright.runs.state import JobState, Reason
+
+    sentence = str(error).splitlines()[0]
+    if isinstance(error, SystemUnreachable):
+        return JobState("PENDING", Reason("unreachable", "network", sentence, "ask again", "after-wait"))
+    return JobState("FAILED", Reason("unreadable", "unknown", sentence, "start the run again from its spec"))

@@ -32,7 +32,7 @@ def plan(
     micro_batch_size: Annotated[int | None, typer.Option("--micro-batch-size", help="Sequences at a time.")] = None,
     precision: Annotated[str, typer.Option("--precision", help="bf16, fp16, fp32 or fp8.")] = "bf16",
     optimizer: Annotated[
-        str, typer.Option("--optimizer", help="adamw, adamw_8bit, adafactor, lion or sgd.")
+        str, typer.Option("--optimizer", help="adamw, adamw8bit, adafactor, lion or sgd.")
     ] = "adamw",
     method: Annotated[str, typer.Option("--method", help="full, lora or qlora.")] = "full",
     lora_rank: Annotated[int, typer.Option("--lora-rank", help="Rank of the adapters.")] = 16,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from trainwright.data.manifest import Counts
 from trainwright.data.prepared import PreparedData
 from trainwright.errors import AnswerNo
 
@@ -18,10 +19,15 @@ def record(prepared: PreparedData) -> dict[str, Any]:
         "digest": manifest.digest,
         "tokenizer_sha256": manifest.tokenizer.sha256,
         "sequence_length": manifest.sequence_length,
-        "train": asdict(manifest.train),
-        "eval": asdict(manifest.eval),
+        "train": _of_split(manifest.train),
+        "eval": _of_split(manifest.eval),
         "counts": asdict(manifest.counts),
     }
+
+
+def _of_split(counts: Counts) -> dict[str, int]:
+    """What belongs to a split. Rows are read, and left out, before anything is split: ``counts`` has them."""
+    return {name: n for name, n in asdict(counts).items() if name not in ("rows", "duplicates", "bad_rows")}
 
 
 def summary(prepared: PreparedData) -> str:

@@ -111,7 +111,13 @@ class Layout:
 
     def __str__(self) -> str:
         degrees = [f"{name}={getattr(self, name)}" for name in (*MESH_DIMENSIONS, "ep") if getattr(self, name) > 1]
-        return " ".join(degrees or ["1 rank"]) + f" zero={self.zero} mbs={self.micro_batch_size}x{self.micro_batches}"
+        words = [*(degrees or ["1 rank"]), f"zero={self.zero}"]
+        words += [self.schedule] if self.pp > 1 else []
+        words += [f"stages={'+'.join(map(str, self.stages))}"] if 1 < len(self.stages) <= 4 else []
+        words += ["sequence_parallel"] if self.sequence_parallel else []
+        words += [f"mbs={self.micro_batch_size}x{self.micro_batches}"]
+        words += [f"recompute={self.recompute}"] if self.recompute != "none" else []
+        return " ".join(words)
 
 
 def _contradictions(layout: Layout) -> list[tuple[str, str]]:

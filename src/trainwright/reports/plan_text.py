@@ -192,9 +192,8 @@ def _rivals(plan: Plan) -> Table:
     best = plan.step_seconds.total if plan.step_seconds else None
     for rival in plan.runners_up[:6]:
         slower = f"{100 * (rival['seconds'] / best - 1):+.1f} %" if best else ""
-        layout = Layout.from_dict(rival["layout"])
-        extra = "" if layout.recompute == "none" else f" recompute={layout.recompute}"
-        table.add_row(f"{layout}{extra}", f"{rival['seconds']:.3f}", slower, f"{rival['peak_bytes'] / GIB:.1f}")
+        layout, gib = Layout.from_dict(rival["layout"]), rival["peak_bytes"] / GIB
+        table.add_row(str(layout), f"{rival['seconds']:.3f}", slower, f"{gib:.1f}")
     return table
 
 

@@ -8,7 +8,7 @@ cannot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -57,6 +57,9 @@ class Target(Protocol):
 
     def status(self, ref: JobRef) -> JobState:
         """Where the run stands now, and why it waits or failed."""
+
+    def statuses(self, refs: Sequence[JobRef]) -> list[JobState]:
+        """The same of many runs, in order, with as few questions to the scheduler as it allows."""
 
     def events(self, ref: JobRef) -> list[dict[str, Any]]:
         """What happened, in order of time."""

@@ -19,16 +19,13 @@ from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.failures import first_failure
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
 from trainwright.spec.model import RunSpec
+from trainwright.training.signals import STOP_SIGNALS
 from trainwright.training.worker import CRASH, PROFILE_VARIABLE
 
 #: Passed on to the ranks. torchrun by itself knows neither USR1 (what Slurm sends ahead of a time limit) …
-FORWARDED = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+FORWARDED = ",".join(number.name for number in STOP_SIGNALS)
 #: … nor patience: after 30 seconds it would kill ranks that are saving. Whoever sent the signal sets the real limit.
 SHUTDOWN_SECONDS = int(os.environ.get("TRAINWRIGHT_SHUTDOWN_SECONDS", "3600"))
-#: Codes in order of what they say about the run when ranks end differently.
-_TELLING = (
-    TrainExit.NON_FINITE, TrainExit.HUNG_COLLECTIVE, TrainExit.RESUME_ME, TrainExit.USER_ERROR,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,8 @@ def launch(run_dir: Path, place: Place | None = None, *, profile: str | None = N
     os.environ.setdefault("OMP_NUM_THREADS", str(threads_per_process(processes)))
     if profile:
         os.environ[PROFILE_VARIABLE] = profile
-    ended = _run_agent(run, spec, place, processes, attempt)
-    code = combine(ended)
+    ended, stopped = _run_agent(run, spec, place, processes, attempt)
+    code = combine(ended, stopped)
     if code not in (TrainExit.FINISHED, TrainExit.RESUME_ME):
         _tell(run, attempt, code)
     return code
@@ -81,22 +78,38 @@ def command(spec: RunSpec) -> tuple[str, ...]:
     return (sys.executable, "-u", "-P", "-m", "trainwright.training.worker")
 
 
-def combine(codes: dict[int, int]) -> int:
+def combine(codes: dict[int, int], stopped: bool = False) -> int:
     """One exit code for the node from those of its ranks (negative: ended by that signal).
 
-    A rank that ended by itself says more than those that the launcher stopped because of it.
+    A rank that failed by itself says more than those that the launcher ended because of it: they save and leave with
+    75, which would start a run again that can only fail again. ``stopped``: the launcher itself was asked to stop;
+    then one rank that saved speaks for all, and errors of the others are of connections that ended.
     """
     ended = [code for code in codes.values() if code != 0]
     if not ended:
         return TrainExit.FINISHED
-    for code in _TELLING:
+    resume = (TrainExit.RESUME_ME,) if stopped else ()
+    for code in (TrainExit.NON_FINITE, TrainExit.HUNG_COLLECTIVE, *resume, TrainExit.USER_ERROR):
         if code in ended:
             return code
-    return next((code for code in ended if code > 0), CRASH)
+    failed = [code for code in ended if code != TrainExit.RESUME_ME]
+    return next((code for code in failed if code > 0), CRASH) if failed else TrainExit.RESUME_ME
 
 
-def _run_agent(run: RunFolder, spec: RunSpec, place: Place, processes: int, attempt: int) -> dict[int, int]:
-    """Exit codes by local rank."""
+def obeyed(codes: dict[int, int]) -> dict[int, int]:
+    """Exit codes after a request to stop: whoever died of that signal did as told.
+
+    The trainer takes over these signals before its first step, a script of the user's perhaps never. A rank that
+    memory or the kernel has killed did something else.
+    """
+    told = {-number for number in STOP_SIGNALS}
+    return {rank: TrainExit.RESUME_ME if code in told else code for rank, code in codes.items()}
+
+
+def _run_agent(
+    run: RunFolder, spec: RunSpec, place: Place, processes: int, attempt: int
+) -> tuple[dict[int, int], bool]:
+    """Exit codes by local rank, and whether a signal asked this launcher to stop."""
     from torch.distributed.elastic.agent.server.api import WorkerSpec
     from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
     from torch.distributed.elastic.multiprocessing import SignalException
@@ -148,10 +161,7 @@ def _run_agent(run: RunFolder, spec: RunSpec, place: Place, processes: int, atte
     except SignalException:
         stopped = True
     codes = _exit_codes(agent, processes)
-    if stopped:
-        # A script of the user's that simply died of the signal did what it was told.
-        codes = {rank: TrainExit.RESUME_ME if code < 0 else code for rank, code in codes.items()}
-    return codes
+    return (obeyed(codes) if stopped else codes), stopped
 
 
 def _exit_codes(agent: Any, processes: int) -> dict[int, int]:  # Any: torch is not typed here

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,9 @@ from trainwright.spec.model import RunSpec
 from trainwright.training import attention
 
 
-@dataclass(frozen=True)
+@dataclass
 class Built:
-    """A model and what the trainer must know of its structure."""
+    """A model and what the trainer must know of its structure. A pipeline leaves each rank with a part of it."""
 
     network: nn.Module
     """The transformers model, or peft's wrapper around it. Names in checkpoints are relative to this."""
@@ -81,9 +82,12 @@ def build_model(
 def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
     """The transformer blocks: what the family says must not be split. Empty for a model that names none."""
     names = {name for module in model.modules() for name in (getattr(module, "_no_split_modules", None) or ())}
-    found = [module for module in model.modules() if type(module).__name__ in names]
-    inside = {id(inner) for block in found for inner in block.modules() if inner is not block}
-    return tuple(block for block in found if id(block) not in inside and not isinstance(block, nn.Embedding))
+    # Blocks repeat, in a list. What else must not be split is no block: encoders name their embeddings, too, whose
+    # table may be tied to the head, and tied parameters must stay in one unit.
+    listed = [module for found in model.modules() if isinstance(found, nn.ModuleList) for module in found]
+    blocks = [module for module in listed if type(module).__name__ in names]
+    inside = {id(inner) for block in blocks for inner in block.modules() if inner is not block}
+    return tuple(block for block in blocks if id(block) not in inside)
 
 
 def add_adapters(model: nn.Module, spec: RunSpec, dtype: torch.dtype) -> nn.Module:
@@ -99,9 +103,15 @@ def add_adapters(model: nn.Module, spec: RunSpec, dtype: torch.dtype) -> nn.Modu
         target_modules=targets if isinstance(targets, str) else list(targets),
         task_type=TaskType.CAUSAL_LM if spec.objective == "causal" else None,
     )
+    fused = sorted(_fused_experts(model) & set([targets] if isinstance(targets, str) else targets))
+    if fused:
+        what = f"names {', '.join(fused)}: one 3-D parameter of all experts; adapters are for linear modules"
+        raise _problem("lora.target_modules", what, "leave it out; those of attention can be adapted")
     linear = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
     try:
-        adapted = get_peft_model(model, settings, autocast_adapter_dtype=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning)  # peft asks by a name that transformers renames
+            adapted = get_peft_model(model, settings, autocast_adapter_dtype=False)
     except ValueError as error:
         what = f"fits no module of this model ({str(error).splitlines()[0][:120]})"
         instead = f"its linear modules are {', '.join(linear)}; or write all-linear"
@@ -110,6 +120,11 @@ def add_adapters(model: nn.Module, spec: RunSpec, dtype: torch.dtype) -> nn.Modu
         if parameter.requires_grad:
             parameter.data = parameter.data.to(dtype)
     return adapted
+
+
+def _fused_experts(model: nn.Module) -> set[str]:
+    """Last names of parameters that hold the matrices of many experts."""
+    return {name.rpartition(".")[2] for name, parameter in model.named_parameters() if parameter.ndim == 3}
 
 
 def _read_config(spec: RunSpec, folder: Path) -> Any:  # Any: transformers is not typed here

@@ -1,4 +1,7 @@
-"""Requests to stop: SIGTERM, SIGUSR1 and SIGINT set a flag that the trainer reads between steps."""
+"""Requests to stop: a flag that the trainer reads between steps, set by every signal that the launcher passes on.
+
+Takes over the process's signal handlers; gives one truth value. It knows nothing of training.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import ctypes
 import signal
 from types import FrameType
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+#: ``launch`` forwards exactly these. HUP and QUIT come from a terminal that closes: that, too, must not lose work.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 _PR_SET_PDEATHSIG = 1
 
 

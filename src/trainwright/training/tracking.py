@@ -1,14 +1,18 @@
 """Other places that metrics go: TensorBoard, MLflow, Weights & Biases, as optional extras.
 
 Every sink works without a network (files in the run's folder) unless the user's environment says where to send.
-A sink that fails is dropped with one warning: training never ends because a dashboard did.
+A sink that fails is dropped with one warning, and a slow one is not waited for: training neither ends nor stops because
+a dashboard did.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import queue
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,27 +56,45 @@ def scalars(record: dict[str, Any]) -> dict[str, float]:
 
 
 class Guarded:
-    """A sink that can fail without anybody being hurt."""
+    """A sink that can fail, or be slow, without anybody being hurt: it has a thread and a queue of its own.
 
-    def __init__(self, name: str, sink: Sink):
-        self._name = name
-        self._sink: Sink | None = sink
+    Records that a slow sink does not take in time are left out and counted; the first failure ends it.
+    """
+
+    def __init__(self, name: str, sink: Sink, waiting: int = 1000, patience: float = 30.0):
+        self._name, self._sink, self._patience = name, sink, patience
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(waiting)
+        self._failed = False
+        self._left_out = 0
+        self._thread = threading.Thread(target=self._serve, name=f"tracking-{name}", daemon=True)
+        self._thread.start()
 
     def write(self, record: dict[str, Any]) -> None:
-        """Pass a record on; after the first failure nothing is passed on any more."""
-        self._try(lambda sink: sink.write(record))
-
-    def close(self) -> None:
-        """Flush."""
-        self._try(lambda sink: sink.close())
-
-    def _try(self, action: Callable[[Sink], None]) -> None:
-        if self._sink is None:
+        """Queue a record; returns at once, always."""
+        if self._failed:
             return
         try:
-            action(self._sink)
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self._left_out += 1
+
+    def close(self) -> None:
+        """Send what waits and flush, for ``patience`` seconds at most."""
+        with contextlib.suppress(queue.Full):
+            self._queue.put(None, timeout=self._patience)
+        self._thread.join(self._patience)
+        if self._thread.is_alive():
+            _warn(self._name, TimeoutError(f"it has not taken everything within {self._patience:g} s"))
+        elif self._left_out and not self._failed:
+            _warn(self._name, TimeoutError(f"it was too slow for {self._left_out} records, which it lacks"))
+
+    def _serve(self) -> None:
+        try:
+            while (record := self._queue.get()) is not None:
+                self._sink.write(record)
+            self._sink.close()
         except Exception as error:  # noqa: BLE001 - whatever a third party's client raises, training goes on
-            self._sink = None
+            self._failed = True
             _warn(self._name, error)
 
 
@@ -151,9 +173,11 @@ class _WandB:
             mode=mode,
             config=spec.to_dict(),
         )
+        self._run.define_metric("*", step_metric="step")
 
     def write(self, record: dict[str, Any]) -> None:
-        self._run.log({**scalars(record), "step": record["step"]}, step=record["step"])
+        # Its own counter only goes up, and a resumed run goes back to the step of its checkpoint: "step" is the axis.
+        self._run.log({**scalars(record), "step": record["step"]})
 
     def close(self) -> None:
         self._run.finish()

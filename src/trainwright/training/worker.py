@@ -6,12 +6,13 @@ No exception leaves without having been told.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
 from pathlib import Path
 
-from trainwright.errors import TrainwrightError
+from trainwright.errors import SystemUnreachable, TrainwrightError
 from trainwright.runs.events import EventLog
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
@@ -19,6 +20,15 @@ from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolde
 PROFILE_VARIABLE = "TRAINWRIGHT_PROFILE"
 CRASH = 70  # neither the user's error nor a wish to resume: start again
 _NETWORK = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
+_NCCL = ("NCCL",)
+#: What a device says of itself. An assertion that failed on it is the program's error, and memory has its own class.
+_DEVICE = ("CUDA error", "CUDA driver error", "cuDNN error", "CUBLAS_STATUS_", "CUSOLVER_STATUS_", "NRT_", "nrt_")
+_NOT_THE_DEVICE = ("device-side assert", "invalid device ordinal", "no kernel image", "invalid argument")
+#: Storage that is full, gone or sick: the same steps may well go on elsewhere or later.
+_STORAGE = frozenset(
+    {errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT, errno.ENOTCONN, errno.EREMOTEIO}
+)
+_MEMORY = ("can't allocate memory", "out of memory")
 _HUNG = ("Timed out waiting", "Timed out after", "Watchdog caught collective operation timeout")
 
 
@@ -66,14 +76,24 @@ def classify(error: BaseException) -> tuple[int, str]:
     text = str(error)
     if isinstance(error, NonFinite):
         return TrainExit.NON_FINITE, "non-finite"
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in _MEMORY):
         return TrainExit.USER_ERROR, "oom"
     if any(words in text for words in _HUNG):
         return TrainExit.HUNG_COLLECTIVE, "network"
-    if isinstance(error, torch.distributed.DistError) or any(words in text for words in _NETWORK):
-        return CRASH, "network"
     if isinstance(error, CheckpointFailed):
         return CRASH, "volume"
+    if isinstance(error, torch.distributed.DistError | SystemUnreachable):
+        return CRASH, "network"
+    if isinstance(error, OSError):
+        # A connection that ended is an OSError too.
+        if any(words in text for words in _NETWORK):
+            return CRASH, "network"
+        return (CRASH, "volume") if error.errno in _STORAGE else (TrainExit.USER_ERROR, "user-error")
+    if isinstance(error, RuntimeError):
+        if any(words in text for words in (*_NETWORK, *_NCCL)):
+            return CRASH, "network"
+        if any(words in text for words in _DEVICE) and not any(words in text for words in _NOT_THE_DEVICE):
+            return CRASH, "hardware"
     return TrainExit.USER_ERROR, "user-error"
 
 

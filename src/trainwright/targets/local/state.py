@@ -102,7 +102,7 @@ def state_of(seen: Snapshot) -> JobState:
     elif record.warnings:
         text = f"The run is complete, but {' and '.join(record.warnings)} failed"
         reason = _reason("local-incomplete", "unknown", text, f"trainwright report {seen.run_id}")
-    return JobState(record.phase, reason, rank, node, record.attempt, record.since)
+    return JobState(record.phase, reason, rank, node, record.attempt, record.since, record.stage)
 
 
 def _without_record(seen: Snapshot) -> JobState:
@@ -139,9 +139,11 @@ def _failed(seen: Snapshot, record: JobRecord) -> Reason:
     id_, class_, told, way_out = _judge(code, record)
     failure = seen.failure
     sentence, raw = told, _raw(record)
-    if failure is not None and class_ != "oom":
+    if failure is not None:
         who = f"rank {failure.rank}: " if failure.rank is not None else ""
-        sentence = f"{who}{failure.text}" + (f" ({failure.where})" if failure.where else "")
+        first = f"{who}{failure.text}" + (f" ({failure.where})" if failure.where else "")
+        # What the others saw of a process that was killed is only that it was gone; still, it is not hidden.
+        sentence, raw = (told, f"{raw}; {first}") if class_ == "oom" else (first, raw)
         raw = f"{raw}; {failure.log}" if failure.log else raw
     retry: Literal["none", "same-node-ok"] = "none" if class_ in ("user-error", "config") else "same-node-ok"
     return _reason(id_, class_, sentence, f"{way_out}, then {_resume(seen)}", retry, raw)

@@ -86,7 +86,8 @@ class Supervisor:
             if code == TrainExit.FINISHED:
                 self._update(completed=(*self.record.completed, stage.name), code=None, oom=False)
                 return None
-            self._update(code=code, oom=_oom_kills() > kills_before)
+            # The kernel counts for the whole machine: somebody else's kill must not explain an error of this run.
+            self._update(code=code, oom=failure_class(code) != "user" and _oom_kills() > kills_before)
             if self._stop:
                 break
             saved = saved_step(self.run_folder)

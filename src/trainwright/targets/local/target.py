@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,10 @@ class Local:
     def status(self, ref: JobRef) -> JobState:
         """See ``state.state_of``."""
         return state_of(look(self.folder(ref)))
+
+    def statuses(self, refs: Sequence[JobRef]) -> list[JobState]:
+        """Each by itself: files and the process table."""
+        return [self.status(ref) for ref in refs]
 
     def events(self, ref: JobRef) -> list[dict[str, Any]]:
         """Events of all ranks and of the supervisor in order of time."""

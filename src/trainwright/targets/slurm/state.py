@@ -95,7 +95,7 @@ def state_of(seen: Snapshot) -> JobState:
 
 
 def _live(seen: Snapshot, stage: str, job: Job) -> JobState:
-    base = JobState("PENDING", None, None, job.nodes or None, seen.attempt, job.submitted)
+    base = JobState("PENDING", None, None, job.nodes or None, seen.attempt, job.submitted, stage)
     if job.state == "PENDING":
         return replace(base, reason=_waits(seen, stage, job))
     if job.state == "CONFIGURING":
