@@ -20,6 +20,7 @@ REGISTRY: dict[str, str] = {
     "jobset": "trainwright.targets.kubernetes.target:JobSetTarget",
     "mpijob": "trainwright.targets.kubernetes.target:MPIJobTarget",
     "trainjob": "trainwright.targets.kubernetes.target:TrainJobTarget",
+    "rayjob": "trainwright.targets.kubernetes.target:RayJobTarget",
     "volcano": "trainwright.targets.kubernetes.target:VolcanoTarget",
     "pytorchjob": "trainwright.targets.kubernetes.target:PyTorchJobTarget",
 }

@@ -85,6 +85,6 @@ def test_a_worker_waits_for_its_agent_to_save(tmp_path: Path) -> None:
     pid = tmp_path / "agent.pid"
     pid.write_text(str(child.pid))
     threading.Thread(target=child.wait, daemon=True).start()  # in a pod, sshd reaps it
-    mpi._let_save(pid)
+    mpi.let_save(pid)
     assert (tmp_path / "saved").exists()
-    mpi._let_save(tmp_path / "none")
+    mpi.let_save(tmp_path / "none")

@@ -63,8 +63,8 @@ def network() -> dict[str, Any]:
 
 def failure_policy(run: Run, others: list[str]) -> dict[str, Any]:
     """Errors of code and data end the JobSet, crashes of training restart it, other stages retry by themselves."""
-    user = {"name": "error-of-code-or-data", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
-    own = {"name": "other-stages", "action": "FailJobSet", "targetReplicatedJobs": others}
+    user = {"name": "ErrorOfCodeOrData", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    own = {"name": "OtherStages", "action": "FailJobSet", "targetReplicatedJobs": others}
     return {
         "maxRestarts": why(run.retries, "crashes that restart all pods together, from the newest checkpoint"),
         "restartStrategy": why("BlockingRecreate", "all old pods are gone first: never two trainings in one folder"),

@@ -128,7 +128,7 @@ def serve(arguments: argparse.Namespace) -> int:
     while child.poll() is None and not asked:
         time.sleep(0.5)
     if asked:
-        _let_save(agent_file())
+        let_save(agent_file())
         child.terminate()
         child.wait()
         return 0
@@ -216,7 +216,7 @@ def _tell(run: RunFolder, code: int) -> None:
         return
 
 
-def _let_save(file: Path) -> None:
+def let_save(file: Path) -> None:
     """Ask the agent of this node to save, and wait until it has ended."""
     try:
         pid = int(file.read_text())

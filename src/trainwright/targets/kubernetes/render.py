@@ -23,7 +23,7 @@ from trainwright.targets.kubernetes.manifest import documents, without_none
 from trainwright.targets.kubernetes.run import Run, node_of, root_of
 
 #: name of the target → its module: COMPONENTS (whose versions matter), KIND (of the training object), files(run)
-KINDS = ("job", "jobset", "mpijob", "trainjob", "volcano", "pytorchjob")
+KINDS = ("job", "jobset", "mpijob", "trainjob", "rayjob", "volcano", "pytorchjob")
 SITE = "site.yaml"
 
 
@@ -48,6 +48,8 @@ def render(
         BundleFile(path, documents(found, heading if order > 1 else ""), order)
         for order, (path, found) in enumerate(objects.items(), 1)
     ]
+    if kind == "rayjob":  # beside what is submitted, the cluster that stays
+        files += [BundleFile(path, documents(found, heading)) for path, found in module.carried(run).items()]
     where = {
         "context": run.cluster.context,
         "namespace": run.cluster.namespace,
