@@ -7,8 +7,13 @@ from trainwright.facts.versions import parts
 
 
 def names() -> list[str]:
-    """Every known option, without its dashes."""
-    return list(read_rows("slurm_options"))
+    """Every option that sbatch knows, without its dashes."""
+    return [name for name, row in read_rows("slurm_options").items() if "of" not in row]
+
+
+def others() -> list[str]:
+    """Options that only srun or salloc know."""
+    return [name for name, row in read_rows("slurm_options").items() if "of" in row]
 
 
 def lacking(option: str, version: str) -> str:

@@ -1,8 +1,8 @@
 """Other places that metrics go: TensorBoard, MLflow, Weights & Biases, as optional extras.
 
 Every sink works without a network (files in the run's folder) unless the user's environment says where to send.
-A sink that fails is dropped with one warning, and a slow one is not waited for: training neither ends nor stops because
-a dashboard did.
+A sink that fails is dropped with one warning, and a slow one is not waited for: training neither ends nor stops
+because a dashboard did.
 """
 
 from __future__ import annotations

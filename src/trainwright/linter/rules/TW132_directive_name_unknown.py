@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import ClassVar
 
-from trainwright.facts.data import read_rows
+from trainwright.facts import slurm_options
 from trainwright.linter.finding import Edit
 from trainwright.linter.project import Project
 from trainwright.linter.rule import (
@@ -42,16 +42,18 @@ class DirectiveNameUnknown(JobRule):
         """Directives whose name is almost an option."""
         if subject.slurm is None:
             return
-        known = read_rows("sbatch_options")
+        known, others = slurm_options.names(), slurm_options.others()
         for flag in subject.slurm.flags:
             written = flag.word.written.split("=", 1)[0]
             name = written.removeprefix("--")
-            if not written.startswith("--") or not name or any(option.startswith(name) for option in known):
+            if not written.startswith("--") or not name:
+                continue
+            if any(option.startswith(name) for option in (*known, *others)):
                 continue
             close = (
                 name.replace("_", "-")
                 if name.replace("_", "-") in known
-                else next(iter(get_close_matches(name, list(known), 1, 0.88)), "")
+                else next(iter(get_close_matches(name, known, 1, 0.88)), "")
             )
             if close and not name.startswith("container"):
                 yield self.hit(
