@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trainwright.spec.load import Loaded
     from trainwright.targets.bundle import Bundle
     from trainwright.targets.contract import Target
+    from trainwright.targets.doctor import Check
 
 
 def load(path: str | Path, overrides: Iterable[str] = (), site: str | Path | None = None) -> Loaded:
@@ -52,6 +53,51 @@ def submit(bundle: str | Path, *, fresh: bool = False, runs: Path | None = None)
 
     folder = Path(bundle)
     return targets.get(Bundle.read(folder).target).submit(folder, fresh=fresh, runs=runs)
+
+
+def check(bundle: str | Path) -> list[str]:
+    """Let the scheduler check a bundle without effect (``--dry-run=server``). Raises what it refuses."""
+    from trainwright import targets
+    from trainwright.errors import AnswerNo
+    from trainwright.targets.bundle import Bundle
+
+    folder = Path(bundle)
+    name = Bundle.read(folder).target
+    ask = getattr(targets.get(name), "check", None)
+    if ask is None:
+        raise AnswerNo(f"target {name} has no server that could check a bundle", "trainwright lint checks it here")
+    said: list[str] = ask(folder)
+    return said
+
+
+def doctor(
+    loaded: Loaded | None = None,
+    target: str | None = None,
+    versions: Mapping[str, str] | None = None,
+    *,
+    site: str | Path | None = None,
+) -> list[Check]:
+    """What a cluster has and lacks, for a run or at all; each line with its fix. Only reads."""
+    from trainwright import targets
+    from trainwright.errors import AnswerNo, InputError, Problem
+    from trainwright.spec.load import load_site
+    from trainwright.spec.site import Site
+
+    name = target or (loaded.spec.target.name if loaded is not None else None)
+    if name is None:
+        instead = f"--target names one of {', '.join(targets.REGISTRY)}, or give a spec"
+        raise InputError([Problem("doctor", field="target", what="is not named", instead=instead)])
+    ask = getattr(targets.get(name), "doctor", None)
+    if ask is None:
+        raise AnswerNo(f"target {name} is this machine: there is no cluster to look at", "trainwright plan shows it")
+    if loaded is not None:
+        place, bundle = loaded.site, render(loaded, plan(loaded), name, versions)
+    else:
+        beside = Path("site.yaml")
+        place = load_site(site) if site else load_site(beside) if beside.is_file() else Site()
+        bundle = None
+    checks: list[Check] = ask(bundle, place)
+    return checks
 
 
 def start(bundle: Bundle, *, fresh: bool = False, runs: Path | None = None) -> tuple[Target, JobRef]:

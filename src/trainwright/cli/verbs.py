@@ -40,6 +40,7 @@ VERBS: dict[str, Verb] = {
         "trainwright.cli.lint:lint", "Find what will hang, crash or waste in manifests, scripts and configs."
     ),
     "rule": Verb("trainwright.cli.rule:rule", "Explain a lint rule."),
+    "doctor": Verb("trainwright.cli.doctor:doctor", "Say what a cluster has and lacks for a run, with the fixes."),
     "init": Verb("trainwright.cli.init:init", "Write a commented spec to start from."),
     "schema": Verb("trainwright.cli.schema:schema", "Print the JSON Schema of the spec or the site file."),
     "prepare": Verb(

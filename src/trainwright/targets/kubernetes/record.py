@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from trainwright.runs.folder import RunFolder, read_json, write_atomically
 from trainwright.runs.state import FINAL, JobState, Phase, Reason
+from trainwright.targets.kubernetes.watch import Wanted
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ class JobRecord:
             return found if stages else None
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
+
+
+def wanted(record: JobRecord) -> Wanted:
+    """What a watch has to look for."""
+    return Wanted(record.name, tuple((one.api_version, one.kind, one.object_name) for one in record.stages))
 
 
 def read_record(run: RunFolder) -> JobRecord | None:

@@ -8,8 +8,6 @@ themselves are applied one after the other by whoever looks at the run.
 from __future__ import annotations
 
 import contextlib
-import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,32 +22,31 @@ from trainwright.runs.folder import RunFolder, default_runs, write_atomically
 from trainwright.runs.state import JobRef, JobState, Reason
 from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
-from trainwright.spec.site import Site
+from trainwright.spec.site import KubernetesSite, Site
 from trainwright.targets.bundle import Bundle
 from trainwright.targets.contract import LogLine
+from trainwright.targets.doctor import Check
+from trainwright.targets.hold import locked, writing
 from trainwright.targets.kubernetes import mirror, submission
 from trainwright.targets.kubernetes.cluster import Cluster
+from trainwright.targets.kubernetes.ending import clear, until_gone
 from trainwright.targets.kubernetes.look import History, Looked, look
 from trainwright.targets.kubernetes.place import last_attempt, names, runs_folder
-from trainwright.targets.kubernetes.record import JobRecord, read_record, write_record
-from trainwright.targets.kubernetes.resources import POD
+from trainwright.targets.kubernetes.record import JobRecord, read_record, wanted, write_record
 from trainwright.targets.kubernetes.state import next_stage
-from trainwright.targets.kubernetes.watch import Wanted, Watch, watch_for
-from trainwright.targets.local.record import take_lock, unwritable
+from trainwright.targets.kubernetes.watch import Watch, watch_for
 from trainwright.targets.logs import follow_logs, read_logs, sources
 
 _SCHEME = "k8s"
 SITE = "site.yaml"
-_LOCK_SECONDS = 60.0
-_GONE_SECONDS = 180.0  # an object and its pods may take a grace period to go
 _PULL_SECONDS = 2.0  # between two readings of the logs of running pods
-_MARGIN_SECONDS = 15.0  # after the grace: the kubelet's and the controllers' own time
 
 
 class KubernetesTarget:
     """Runs of one kind. ``cluster`` stands in for the cluster of the user's kubeconfig in tests."""
 
     name = "job"
+    kinds: tuple[tuple[str, str], ...] = (("batch/v1", "Job"),)  # apiVersion and kind of the training object
 
     def __init__(self, cluster: Cluster | None = None, pause: Callable[[float], object] = time.sleep):
         self._given = cluster
@@ -71,6 +68,16 @@ class KubernetesTarget:
             for number, one in enumerate(objects)
         ]
 
+    def doctor(self, bundle: Bundle | None, site: Site) -> list[Check]:
+        """What the cluster has and lacks for a run, or for this kind at all."""
+        from trainwright.targets.kubernetes.doctor import examine
+        from trainwright.targets.kubernetes.needs import needs_of
+
+        place = site.kubernetes or KubernetesSite()
+        where = bundle.where if bundle is not None else {"context": place.context, "namespace": place.namespace}
+        objects = submission.objects_of(bundle) if bundle is not None else []
+        return examine(self._cluster(where), needs_of(objects, self.kinds, place))
+
     def submit(self, bundle: Path, *, fresh: bool = False, runs: Path | None = None) -> JobRef:
         """Apply a bundle; see ``Target.submit``. Equal content has equal names, so two submits make one run."""
         rendered = self._read(bundle)
@@ -78,7 +85,7 @@ class KubernetesTarget:
         known = names(place)
         name = identity.fresh(rendered.run_id, known) if fresh else identity.newest(rendered.run_id, known)
         run = RunFolder(place / (name or rendered.run_id))
-        with _locked(run):
+        with locked(run):
             record = read_record(run)
             if record is not None and fresh:  # another submit of the same content was faster: take the next name
                 return self.submit(bundle, fresh=True, runs=runs)
@@ -93,7 +100,7 @@ class KubernetesTarget:
         """Apply an unfinished run again; with a bundle also a finished one, by the edited spec in it."""
         run = self.folder(ref)
         edited = self._read(bundle) if bundle is not None else None
-        with _locked(run):
+        with locked(run):
             record = read_record(run)
             state = self._state(run, record, fresh=True) if record is not None else None
             if state is not None and not state.final:
@@ -171,19 +178,22 @@ class KubernetesTarget:
         record = read_record(run)
         if record is None:
             return _not_submitted(run)
-        with _locked(run):
+        with locked(run):
             state = self._state(run, record, fresh=True, pull=True)
             record = read_record(run) or record
             if state.final:
                 return state
-            with _writing(run):
+            with writing(run):
                 write_atomically(run.cancel_request, "{}\n")
             objects = submission.objects_of(self._read(run.bundle))
             cluster = self._cluster_of(record)
             stages = [one for one in objects if one.stage != submission.CONFIG]
             for one in reversed(stages):
                 submission.remove(cluster, one.object_)
-            self._until_gone(run, record, grace_seconds)
+            watch = self._watch(cluster)
+            until_gone(
+                watch, wanted(record), grace_seconds, self._pause, lambda: self._looked(run, record, watch, pull=True)
+            )
             for one in submission.removable(objects):
                 with contextlib.suppress(TrainwrightError):
                     submission.remove(cluster, one.object_)
@@ -205,33 +215,16 @@ class KubernetesTarget:
         self._install(run, rendered)
         first = next(stage for stage in stages if stage.name not in kept)
         if before is not None:
-            self._clear(run, cluster, record, [one for one in objects if one.stage not in (*kept, submission.CONFIG)])
+            left = [one for one in objects if one.stage not in (*kept, submission.CONFIG)]
+            clear(self._watch(cluster), wanted(record), left, self._pause)
         submission.apply(cluster, [*submission.of_stage(objects, None), *submission.of_stage(objects, first)])
-        with _writing(run):
+        with writing(run):
             write_record(run, record.with_applied(first.name))
         self._watch(cluster).forget(record.name)
 
-    def _clear(
-        self, run: RunFolder, cluster: Cluster, record: JobRecord, objects: Sequence[submission.Placed]
-    ) -> None:
-        """Take away what an earlier attempt has left, and wait until its pods are gone: names are used again."""
-        found = [one for one in objects if submission.remove(cluster, one.object_)]
-        end = time.monotonic() + _GONE_SECONDS
-        wanted = _wanted(record)
-        watch = self._watch(cluster)
-        while time.monotonic() < end:
-            watch.forget(record.name)
-            seen = watch.look([wanted])[record.name]
-            left = [one for one in found if (one.kind, one.name) in seen.objects]
-            if not left and not [pod for pod in seen.pods if _unfinished(pod)]:
-                return
-            self._pause(0.3)
-        kinds = ", ".join(f"{one.kind}/{one.name}" for one in found)
-        raise AnswerNo(f"{kinds or run.run_id} of the last attempt is still being deleted", "try again in a minute")
-
     def _install(self, run: RunFolder, bundle: Bundle) -> None:
         """Put a bundle into the client's folder."""
-        with _writing(run):
+        with writing(run):
             run.cancel_request.unlink(missing_ok=True)
             for folder in (run.events, run.logs):
                 folder.mkdir(exist_ok=True)
@@ -259,7 +252,7 @@ class KubernetesTarget:
             if record is not None and record.final is None:
                 places.setdefault((record.context, record.namespace), []).append(record)
         for records in places.values():
-            self._watch(self._cluster_of(records[0])).look([_wanted(record) for record in records])
+            self._watch(self._cluster_of(records[0])).look([wanted(record) for record in records])
 
     def _state(self, run: RunFolder, record: JobRecord, *, fresh: bool = False, pull: bool = False) -> JobState:
         if record.final is not None:
@@ -283,7 +276,7 @@ class KubernetesTarget:
 
     def _looked(self, run: RunFolder, record: JobRecord, watch: Watch, pull: bool) -> Looked:
         """What there is now; logs of pods that have ended are brought here first, for they say why."""
-        seen = watch.look([_wanted(record)])[record.name]
+        seen = watch.look([wanted(record)])[record.name]
         history = History(run, record)
         pods = history.pods(seen.pods)
         if watch.due(f"logs of {run.root}", 0.0 if pull else _PULL_SECONDS):
@@ -292,7 +285,7 @@ class KubernetesTarget:
         looked = look(watch.cluster, run, record, seen, pods)
         done = tuple(stage.name for stage in looked.snapshot.stages if looked.done(stage))
         if set(done) - set(record.completed):
-            with _writing(run):
+            with writing(run):
                 write_record(run, replace(read_record(run) or record, completed=done))
         return looked
 
@@ -317,7 +310,7 @@ class KubernetesTarget:
         except (AnswerNo, InputError) as error:
             text = str(error).splitlines()[0]
             return Reason("k8s-stage-refused", "config", f"{stage} cannot be submitted: {text}", "", raw=str(error))
-        with _writing(run):
+        with writing(run):
             write_record(run, (read_record(run) or record).with_applied(stage))
         return None
 
@@ -325,33 +318,8 @@ class KubernetesTarget:
         """Keep how it ended: the cluster forgets it."""
         record = read_record(run)
         if record is not None and record.final is None:
-            with _writing(run):
+            with writing(run):
                 write_record(run, replace(record, final=state))
-
-    def _until_gone(self, run: RunFolder, record: JobRecord, grace: float | None) -> None:
-        """Until every pod has ended or the time is up, copying their last words meanwhile."""
-        cluster = self._cluster_of(record)
-        watch = self._watch(cluster)
-        hurried: set[str] = set()
-        end = math.inf
-        while time.monotonic() < end:
-            watch.forget(record.name)
-            looked = self._looked(run, record, watch, pull=True)
-            seen = watch.look([_wanted(record)])[record.name]
-            left = [pod for pod in seen.pods if _unfinished(pod)]
-            if not left:
-                return
-            if math.isinf(end):
-                own = max(_grace(pod) for pod in left)
-                end = time.monotonic() + (own if grace is None else grace) + _MARGIN_SECONDS
-            for pod in left if grace is not None else ():
-                name = str(pod["metadata"]["name"])
-                if name not in hurried:
-                    cluster.delete(POD, name, grace_seconds=int(grace or 0))
-                    hurried.add(name)
-            if looked.state.phase == "CANCELLED":
-                return
-            self._pause(0.3)
 
     def _read(self, folder: Path) -> Bundle:
         """Read and check a bundle; InputError for a damaged one and for another target's."""
@@ -361,7 +329,7 @@ class KubernetesTarget:
             raise InputError([Problem(str(folder), what=what, instead=f"render it for {self.name}")])
         return bundle
 
-    def _cluster(self, where: Mapping[str, str]) -> Cluster:
+    def _cluster(self, where: Mapping[str, str | None]) -> Cluster:
         if self._given is not None:
             return self._given
         from trainwright.targets.kubernetes.client import connect
@@ -385,81 +353,48 @@ class JobSetTarget(KubernetesTarget):
     """JobSet."""
 
     name = "jobset"
+    kinds = (("jobset.x-k8s.io/v1alpha2", "JobSet"),)
 
 
 class MPIJobTarget(KubernetesTarget):
     """MPIJob v2beta1 of the MPI operator."""
 
     name = "mpijob"
+    kinds = (("kubeflow.org/v2beta1", "MPIJob"),)
 
 
 class TrainJobTarget(KubernetesTarget):
     """TrainJob of Kubeflow Trainer v2."""
 
     name = "trainjob"
+    kinds = (("trainer.kubeflow.org/v1alpha1", "TrainJob"),)
 
 
 class RayJobTarget(KubernetesTarget):
     """RayJob of KubeRay."""
 
     name = "rayjob"
+    kinds = (("ray.io/v1", "RayJob"),)
 
 
 class VolcanoTarget(KubernetesTarget):
     """Job of Volcano."""
 
     name = "volcano"
+    kinds = (("batch.volcano.sh/v1alpha1", "Job"),)
 
 
 class PyTorchJobTarget(KubernetesTarget):
     """PyTorchJob v1 of the training operator."""
 
     name = "pytorchjob"
-
-
-def _wanted(record: JobRecord) -> Wanted:
-    return Wanted(record.name, tuple((one.api_version, one.kind, one.object_name) for one in record.stages))
+    kinds = (("kubeflow.org/v1", "PyTorchJob"),)
 
 
 def _attempts(record: JobRecord) -> int:
     return record.final.attempt if record.final is not None else record.first_attempt
 
 
-def _unfinished(pod: Mapping[str, Any]) -> bool:
-    return str((pod.get("status") or {}).get("phase")) not in ("Succeeded", "Failed")
-
-
-def _grace(pod: Mapping[str, Any]) -> float:
-    return float((pod.get("spec") or {}).get("terminationGracePeriodSeconds") or 30)
-
-
 def _not_submitted(run: RunFolder) -> JobState:
     text = "The run was rendered, not submitted."
     return JobState("PENDING", Reason("k8s-not-submitted", "dependency", text, f"trainwright submit {run.bundle}"))
-
-
-@contextlib.contextmanager
-def _locked(run: RunFolder) -> Iterator[None]:
-    """Hold the run against another submit; bounded."""
-    try:
-        run.root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(run.root.parent, error) from error
-    end = time.monotonic() + _LOCK_SECONDS
-    while (lock := take_lock(run)) is None:
-        if time.monotonic() > end:
-            raise AnswerNo(f"{run.run_id} is being submitted or cancelled by another process", "try again")
-        time.sleep(0.1)
-    try:
-        yield
-    finally:
-        os.close(lock)
-
-
-@contextlib.contextmanager
-def _writing(run: RunFolder) -> Iterator[None]:
-    """Turn a disk that is full or read-only into a sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise unwritable(run.root, error) from error

@@ -58,6 +58,18 @@ class Job:
         return self.state in FINAL
 
 
+@dataclass(frozen=True)
+class Partition:
+    """Equal nodes of one partition. ``time_limit`` as Slurm writes it; ``gres`` such as ``gpu:a100:8``."""
+
+    name: str
+    up: bool
+    time_limit: str
+    nodes: int
+    gres: str
+    state: str
+
+
 class Client:
     """Slurm behind a transport. ``patience`` is how many seconds a controller that does not answer is waited for."""
 
@@ -96,6 +108,24 @@ class Client:
             way_out = f"look for the job with: squeue --name={name}"
             raise SystemUnreachable(f"sbatch answered {last_line(done.out)!r}, which is no job id", way_out)
         return found[1]
+
+    def try_out(self, script: str, *, name: str) -> str:
+        """Let Slurm check the text of a script and queue nothing; what it says. A refusal is told by its reason."""
+        done = self.transport.run(["sbatch", "--test-only"], stdin=script.encode(), seconds=120)
+        if done.code != 0:
+            raise _refused(done, name)
+        return _message(last_line(done.err) or last_line(done.out)).removeprefix("sbatch: ")
+
+    def partitions(self) -> list[Partition]:
+        """Every partition with what its nodes have, a row for each kind of node in it."""
+        done = self._asked(["sinfo", "--noheader", "--all", "--format=%R|%a|%l|%D|%G|%c|%m|%T"])
+        if done.code != 0:
+            raise _unanswered("sinfo", done)
+        rows = [line.split("|") for line in done.out.splitlines() if line.count("|") == 7]
+        return [
+            Partition(name, up == "up", limit, _int(nodes) or 0, gres, state.rstrip("*~#%$@^-+"))
+            for name, up, limit, nodes, gres, _, _, state in rows
+        ]
 
     def jobs(self, ids: Iterable[str]) -> dict[str, Job]:
         """What Slurm knows of these jobs, by id; the ones that it has forgotten are missing. One or two queries."""

@@ -29,8 +29,9 @@ from trainwright.spec.site import Site, SlurmSite
 from trainwright.spec.write import to_yaml
 from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.contract import LogLine
+from trainwright.targets.doctor import Check
+from trainwright.targets.hold import locked, writing
 from trainwright.targets.local.environment import resolve_secrets
-from trainwright.targets.local.record import take_lock, unwritable
 from trainwright.targets.logs import follow_logs, read_logs, sources
 from trainwright.targets.slurm import mirror
 from trainwright.targets.slurm.between import FIRST_ATTEMPT_VARIABLE, history_of, often
@@ -51,7 +52,6 @@ from trainwright.targets.slurm.watch import Watch, watch_for
 
 _SCHEME = "slurm"
 SITE = "site.yaml"  # carried along: what the run was rendered for
-_LOCK_SECONDS = 60.0  # a chain of three jobs at a slow controller
 _GRACE_SECONDS = 120.0
 _PULL_SECONDS = 2.0  # between two looks at a folder over ssh
 
@@ -82,6 +82,21 @@ class Slurm:
             command=("python3", "-P", "-m", "trainwright", "train", "$TRAINWRIGHT_RUN_DIR"),
         )
 
+    def check(self, bundle: Path) -> list[str]:
+        """Let Slurm check every script and queue nothing; what it says to each. Raises what it refuses."""
+        rendered = _read_bundle(bundle)
+        client = self._watch(rendered.where.get("login")).client
+        scripts = sorted((file for file in rendered.files if file.apply_order), key=lambda file: file.apply_order)
+        return [f"{file.path}: {client.try_out(file.text, name=file.path)}" for file in scripts]
+
+    def doctor(self, bundle: Bundle | None, site: Site) -> list[Check]:
+        """What this Slurm has and lacks for a run, or at all."""
+        from trainwright.targets.slurm.doctor import examine
+
+        scripts = {file.path: file.text for file in bundle.files if file.apply_order} if bundle is not None else {}
+        slurm = site.slurm or SlurmSite()
+        return examine(self._watch(slurm.login).client, scripts, slurm)
+
     def submit(self, bundle: Path, *, fresh: bool = False, runs: Path | None = None) -> JobRef:
         """Queue the chain of a bundle; see ``Target.submit``. Of two at once, the second finds the first's jobs."""
         rendered = _read_bundle(bundle)
@@ -93,7 +108,7 @@ class Slurm:
         known = names(place)
         name = identity.fresh(rendered.run_id, known) if fresh else identity.newest(rendered.run_id, known)
         run = RunFolder(place / (name or rendered.run_id))
-        with _locked(run):
+        with locked(run):
             record = read_record(run)
             if record is not None and fresh:  # another submit of the same content was faster: take the next name
                 return self.submit(bundle, fresh=True, runs=runs)
@@ -109,7 +124,7 @@ class Slurm:
         run = self.folder(ref)
         edited = _read_bundle(bundle) if bundle is not None else None
         spec = run.spec() if bundle is None else read_resolved(bundle / "spec.yaml")
-        with _locked(run):
+        with locked(run):
             record = read_record(run)
             state = self._state(run, record) if record is not None else None
             if state is not None and not state.final:
@@ -189,7 +204,7 @@ class Slurm:
         if state.final:
             return state
         grace = _GRACE_SECONDS if grace_seconds is None else grace_seconds
-        with _writing(run):
+        with writing(run):
             write_atomically(run.cancel_request, "{}\n")
         if record.login:
             mirror.push(self._client(record).transport, record.folder, {"cancel.json": "{}\n"})
@@ -234,13 +249,13 @@ class Slurm:
             done = {} if again else self._completed(run, record, before)
             jobs = self._chain(client, run, record, submission, [s for s in stages if s not in done])
             submission = replace(submission, jobs={**done, **jobs})
-        with _writing(run):
+        with writing(run):
             write_record(run, record.with_submission(submission))
         return self.ref(run)
 
     def _install(self, run: RunFolder, client: Client, record: JobRecord, bundle: Bundle) -> None:
         """Put a bundle into the run's folder, here and where the nodes see it."""
-        with _writing(run):
+        with writing(run):
             run.cancel_request.unlink(missing_ok=True)
             run.events.mkdir(exist_ok=True)
             run.logs.mkdir(exist_ok=True)  # without it a job ends at once, and leaves no word why
@@ -360,30 +375,3 @@ def _read_bundle(folder: Path) -> Bundle:
         what = f"is a bundle for target {bundle.target}"
         raise InputError([Problem(str(folder), what=what, instead="render it for slurm")])
     return bundle
-
-
-@contextlib.contextmanager
-def _locked(run: RunFolder) -> Iterator[None]:
-    """Hold the run against another submit; bounded."""
-    try:
-        run.root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(run.root.parent, error) from error
-    end = time.monotonic() + _LOCK_SECONDS
-    while (lock := take_lock(run)) is None:
-        if time.monotonic() > end:
-            raise AnswerNo(f"{run.run_id} is being submitted by another process", "try again")
-        time.sleep(0.1)
-    try:
-        yield
-    finally:
-        os.close(lock)
-
-
-@contextlib.contextmanager
-def _writing(run: RunFolder) -> Iterator[None]:
-    """Turn a disk that is full or read-only into a sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise unwritable(run.root, error) from error
