@@ -4,7 +4,7 @@ Takes the OpenAPI of k8s.io/kubernetes (``--openapi DIR``: its api/openapi-spec/
 (``--crds COMPONENT=VERSION=PATH``) as Go modules carry them: ``go mod download k8s.io/kubernetes@v1.36.3``, then
 ``api/openapi-spec/v3`` in the module's folder; operators keep theirs under ``config/crd`` or ``manifests``. Volcano's
 come from its API types (volcano.sh/apis) by controller-gen. Descriptions are dropped, equal subtrees stored once, and
-pod templates inside CRDs become the core API's.
+pod templates inside CRDs become the core API's. ``--onto FILE`` adds to an existing file, or replaces single kinds.
 """
 
 from __future__ import annotations
@@ -178,11 +178,15 @@ def main() -> None:
     parser.add_argument("--openapi", type=Path, required=True)
     parser.add_argument("--kubernetes", required=True, help="version of the OpenAPI, e.g. 1.36")
     parser.add_argument("--crds", action="append", default=[], metavar="COMPONENT=VERSION=PATH")
+    parser.add_argument("--onto", type=Path, help="an existing file: its other kinds are kept")
     parser.add_argument("--date", required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     reader = Reader(core_definitions(given.openapi))
     rows: dict[str, dict[str, Any]] = {}
+    kept: dict[str, Any] = json.loads(given.onto.read_text("utf-8")) if given.onto else {"shapes": [], "rows": {}}
+    for shape in kept["shapes"]:
+        reader.shapes.add(shape)
     for schema in list(reader.core.values()):
         for gvk in schema.get("x-kubernetes-group-version-kind", ()):
             if gvk["kind"] in CORE_KINDS and gvk["version"] in ("v1", "v2"):
@@ -191,6 +195,11 @@ def main() -> None:
                     "shape": shape, "component": "kubernetes", "version": given.kubernetes,
                 }  # fmt: skip
     sources = [f"k8s.io/kubernetes {given.kubernetes}"]
+    replaced = {text.split("=", 1)[0] for text in given.crds}
+    if given.onto:
+        old = [source for source in kept["source"].split(", ")[1:] if source.rpartition(" ")[0] not in replaced]
+        sources += old
+        rows |= {key: row for key, row in kept["rows"].items() if row["component"] not in {"kubernetes", *replaced}}
     for text in given.crds:
         component, version, path = text.split("=", 2)
         sources.append(f"{component} {version}")
@@ -202,7 +211,38 @@ def main() -> None:
                     continue
                 row = {"shape": reader.top(schema, names["kind"]), "component": component, "version": version}
                 rows.setdefault(f"{names['kind']}.{group}/{served['name']}", row)
-    write(given.out, reader.shapes.rows, rows, ", ".join(sources), given.date)
+    shapes = used_shapes(reader.shapes.rows, rows)
+    write(given.out, shapes, rows, ", ".join(sources), given.date)
+
+
+def used_shapes(shapes: list[Any], rows: Mapping[str, dict[str, Any]]) -> list[Any]:
+    """The shapes that ``rows`` need, in their order; numbers in ``rows`` are changed to the new ones."""
+    needed: set[int] = set()
+    waiting = [row["shape"] for row in rows.values()]
+    while waiting:
+        number = waiting.pop()
+        if number not in needed:
+            needed.add(number)
+            waiting += _inner(shapes[number])
+    new = {old: number for number, old in enumerate(sorted(needed))}
+    for row in rows.values():
+        row["shape"] = new[row["shape"]]
+    return [_renumbered(shapes[old], new) for old in sorted(needed)]
+
+
+def _inner(shape: Any) -> list[int]:
+    if isinstance(shape, str):
+        return []
+    return [*shape.get("f", {}).values(), *(shape[key] for key in ("l", "m") if key in shape)]
+
+
+def _renumbered(shape: Any, new: Mapping[int, int]) -> Any:
+    if isinstance(shape, str):
+        return shape
+    made = {key: new[value] if key in ("l", "m") else value for key, value in shape.items()}
+    if "f" in made:
+        made["f"] = {name: new[number] for name, number in made["f"].items()}
+    return made
 
 
 def write(path: Path, shapes: list[Any], rows: Mapping[str, Any], source: str, date: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from trainwright.errors import InputError, Problem
 from trainwright.linter.configuration import find_config, read_config
 from trainwright.linter.engine import Options, lint_paths
+from trainwright.linter.files import load_files
 from trainwright.linter.path_patterns import matches
 
 PYPROJECT = """\
@@ -111,3 +112,22 @@ def test_what_is_no_toml_is_told_at_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["lint = 3", "[lint]\nper-path-ignores = 1", "[lint]\nversions = []", "[tool]\n"])
 def test_wrong_types_are_problems_not_failures(tmp_path: Path, text: str) -> None:
     assert problems(tmp_path / "trainwright.toml", text)
+
+
+def test_what_is_excluded_is_passed_over_unless_it_is_named(tmp_path: Path) -> None:
+    wrong = "apiVersion: v1\nkind: Namespace\nmetadata: {name: A_b}\n"
+    for place in ("kept/a.yaml", "third/deep/b.yaml", "kept/c.generated.yaml"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(wrong)
+    (tmp_path / "trainwright.toml").write_text('[lint]\nexclude = ["third", "*.generated.yaml"]\n')
+    config = read_config(tmp_path / "trainwright.toml")
+    found = [Path(file.path).relative_to(tmp_path).as_posix() for file in load_files([tmp_path], config.excludes)]
+    assert found == ["kept/a.yaml"]
+    named = tmp_path / "third" / "deep" / "b.yaml"
+    assert [file.path for file in load_files([named], config.excludes)] == [str(named)]
+
+
+@pytest.mark.parametrize("value", ['"third"', "[1]", '[""]'])
+def test_exclude_is_a_list_of_patterns(tmp_path: Path, value: str) -> None:
+    (only,) = problems(tmp_path / "trainwright.toml", f"[lint]\nexclude = {value}\n")
+    assert (only.line, only.what) == (2, "is not a list of patterns")

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainwright.cli.output import VersionsOption, is_terminal
+from trainwright.cli.output import is_terminal
 from trainwright.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from trainwright.linter.configuration import LintConfig
     from trainwright.linter.engine import Options
 
 
@@ -34,7 +35,14 @@ def lint(
     paths: Annotated[list[str], typer.Argument(metavar="PATH…", help="Files and folders; - is standard input.")],
     select: Annotated[str, typer.Option("--select", help="Only rules with these prefixes: TW1,TW205.")] = "",
     ignore: Annotated[str, typer.Option("--ignore", help="Not the rules with these prefixes.")] = "",
-    versions: VersionsOption = None,
+    versions: Annotated[
+        str | None,
+        typer.Option(
+            "--versions",
+            metavar="NAME=VERSION,…",
+            help="What will read the files, such as kubernetes=1.33,slurm=23.11.",
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Default: the nearest above the paths.")] = None,
     baseline: Annotated[Path | None, typer.Option("--baseline", help="Report only what this file lacks.")] = None,
     write_baseline: Annotated[
@@ -48,8 +56,8 @@ def lint(
 ) -> None:
     """Exit code 0: no error (with --diff: nothing to change); 1: at least one; 2: bad input.
 
-    Rules, ignores for paths and versions may stand in pyproject.toml ([tool.trainwright.lint]) or trainwright.toml
-    ([lint])."""
+    Rules, paths to pass over, ignores for paths and versions may stand in pyproject.toml ([tool.trainwright.lint]) or
+    trainwright.toml ([lint])."""
     from trainwright.linter import fixing
     from trainwright.linter.baseline import without_known
     from trainwright.linter.baseline import write_baseline as write
@@ -62,14 +70,15 @@ def lint(
     missing = [path for path in named if not os.path.lexists(path)]
     if missing:
         raise InputError([Problem(path, what="no such file or folder") for path in missing])
-    options = _options(named, config, select, ignore, versions)
+    settings = _configuration(named, config)
+    options = _options(settings, select, ignore, versions)
     if write_baseline and baseline is None:
         raise InputError([Problem("--write-baseline", what="needs a file", instead="add --baseline FILE")])
     if fix and "-" in paths:
         raise InputError([Problem("--fix", what="cannot write standard input back", instead="use --diff")])
     # Half a million small objects that all live to the end: looking for cycles among them is a fifth of the time.
     gc.disable()
-    files = list(load_files(named))
+    files = list(load_files(named, settings.excludes if settings.exclude else None))
     if "-" in paths:
         files.append(read_source("<stdin>", sys.stdin.buffer.read().decode("utf-8", "replace")))
     if diff:
@@ -99,13 +108,18 @@ def lint(
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 
-def _options(paths: Sequence[str], config: Path | None, select: str, ignore: str, versions: str | None) -> Options:
-    """What the configuration file says, and the command line over it: ``--select`` replaces, the others add."""
+def _configuration(paths: Sequence[str], config: Path | None) -> LintConfig:
+    """What the configuration file says: the one that was named, else the nearest above the paths."""
     from trainwright.linter.configuration import LintConfig, find_config, read_config
-    from trainwright.linter.engine import Options
 
     path = config or find_config(paths)
-    project = read_config(path) if path is not None else LintConfig()
+    return read_config(path) if path is not None else LintConfig()
+
+
+def _options(project: LintConfig, select: str, ignore: str, versions: str | None) -> Options:
+    """The configuration, and the command line over it: ``--select`` replaces, the others add."""
+    from trainwright.linter.engine import Options
+
     return Options(
         _prefixes("--select", select) or project.select,
         [*project.ignore, *_prefixes("--ignore", ignore)],

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.errors import InputError, Problem, did_you_mean
+from trainwright.linter.path_patterns import matches
 from trainwright.linter.rules import RULES
 from trainwright.linter.values import version_tuple
 
-KEYS = ("select", "ignore", "versions", "per-path-ignores")
+KEYS = ("select", "ignore", "exclude", "versions", "per-path-ignores")
 _TABLES = {"trainwright.toml": ("lint",), "pyproject.toml": ("tool", "trainwright", "lint")}
 
 
@@ -32,6 +33,11 @@ class LintConfig:
     ignore: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     per_path: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    exclude: Sequence[str] = ()
+
+    def excludes(self, path: str) -> bool:
+        """Whether a file or folder that a search comes by is left out."""
+        return any(matches(path, pattern, self.root) for pattern in self.exclude)
 
 
 def find_config(paths: Iterable[str | Path]) -> Path | None:
@@ -116,6 +122,7 @@ class _Reader:
             self.rule_ids(value, (*table, "ignore")),
             self.versions(value, (*table, "versions")),
             self.per_path(value, (*table, "per-path-ignores")),
+            self.patterns(value, (*table, "exclude")),
         )
 
     def rule_ids(self, holder: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
@@ -125,6 +132,13 @@ class _Reader:
             return []
         for prefix, hint in check_prefixes(value):
             self.wrong(keys, f"no rule begins with {prefix!r}", hint)
+        return value
+
+    def patterns(self, holder: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
+        value = holder.get(keys[-1], [])
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            self.wrong(keys, "is not a list of patterns", 'write exclude = ["third_party/**", "*.generated.yaml"]')
+            return []
         return value
 
     def versions(self, holder: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:

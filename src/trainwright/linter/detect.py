@@ -18,6 +18,7 @@ EXTENSIONS: dict[str, Language] = {
     ".sh": "shell", ".bash": "shell", ".sbatch": "shell", ".slurm": "shell", ".srun": "shell", ".sub":
         "shell",
     ".py": "python", ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
+    ".toml": "none", ".ini": "none", ".cfg": "none", ".lock": "none",
 }  # fmt: skip
 TEMPLATE_SUFFIXES = (".tmpl", ".tpl", ".template", ".j2", ".jinja", ".jinja2", ".in", ".envsubst", ".example")
 FENCES: dict[str, Language] = {

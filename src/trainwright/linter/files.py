@@ -10,7 +10,7 @@ import codecs
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from trainwright.linter.detect import language_of
@@ -45,14 +45,15 @@ _FOREIGN_MARKS = {
 }
 
 
-def load_files(paths: Iterable[str | Path]) -> Iterator[SourceFile]:
+def load_files(paths: Iterable[str | Path], excludes: Callable[[str], bool] | None = None) -> Iterator[SourceFile]:
     """Every file at ``paths``, each once; folders are searched, and each folder's files belong together. Files named
-    one by one all belong together. What cannot be read becomes a problem of that file."""
+    one by one all belong together. ``excludes`` says what a search passes over; a path given by name is read anyway.
+    What cannot be read becomes a problem of that file."""
     seen: set[str] = set()
     for given in paths:
         path = Path(given)
         explicit = not os.path.isdir(path)  # unlike Path.is_dir, false for every impossible path
-        for found in [path] if explicit else _search(path):
+        for found in [path] if explicit else _search(path, excludes):
             real = _identity(found)
             if real in seen:
                 continue
@@ -88,9 +89,12 @@ def read_source(name: str, content: str, together: str = "") -> SourceFile:
     )
 
 
-def _search(folder: Path) -> Iterator[Path]:
+def _search(folder: Path, excludes: Callable[[str], bool] | None) -> Iterator[Path]:
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
+        if excludes is not None:
+            folders[:] = [name for name in folders if not excludes(os.path.join(root, name))]
+            names = [name for name in names if not excludes(os.path.join(root, name))]
         for name in sorted(names):
             yield Path(root) / name
 

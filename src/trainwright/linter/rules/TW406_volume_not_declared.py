@@ -36,11 +36,17 @@ class VolumeNotDeclared(PodRule):
             return
         if any("inject" in key.raw for key, _ in group.metadata.get("annotations").pairs()):
             return
+        # A JobSet adds the claims of its own templates to every pod (volumeClaimPolicies).
+        made = {
+            template.get("metadata", "name").string
+            for policy in subject.job.get("spec", "volumeClaimPolicies").elements()
+            for template in policy.get("templates").elements()
+        }
         for container in group.containers:
             # A container without an image is a patch: its volumes stand elsewhere.
             for mount in container.mounts if container.image.exists else ():
                 name = mount.node.get("name")
-                if mount.volume is None and name.string and not name.unknown:
+                if mount.volume is None and name.string and not name.unknown and name.string not in made:
                     declared = ", ".join(sorted(group.volumes)) or "none"
                     yield self.hit(
                         name,

@@ -65,6 +65,7 @@ class KindNotInGroup(ObjectRule):
                 version,
                 f'{subject.kind} is no kind of {subject.group}: the API server answers "no matches for kind"',
                 f"apiVersion: {homes[0]}",
+                severity="warning" if row.get("open") else None,
             )
         elif not row.get("open") or near.startswith("did"):
             yield self.hit(

@@ -40,14 +40,19 @@ class VersionGone(ObjectRule):
         shared = subject.kind == "MPIJob" and subject.version == "v1" and not reached
         if shared and project.versions.known("training-operator"):
             return
-        certain = bool(reached) or bool(fact.get("hard"))
+        # A chart chooses the version by what the cluster has; its branches are not told apart here.
+        certain = (bool(reached) or bool(fact.get("hard"))) and not subject.templated
         yield self.hit(
             subject.get("apiVersion"),
             f"{component} serves {subject.api_version} {subject.kind} no more since {until}: the API server answers "
             f'"no '
             f'matches for kind"',
             fact["instead"],
-            severity="error" if certain else "note" if shared and not _operator_here(project) else None,
+            severity="error"
+            if certain
+            else "note"
+            if subject.templated or (shared and not _operator_here(project))
+            else None,
         )
 
 

@@ -13,7 +13,9 @@ from trainwright.linter.rule import Hit, ObjectRule
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_PLACEHOLDER = re.compile(r"[A-Z0-9_]+|.*[<>\[\]{}$%*@].*|.*\.\.\..*")
+_PLACEHOLDER = re.compile(
+    r"[A-Z0-9_]+|.*[<>\[\]{}$%*@].*|.*\.\.\..*|.*(?<![A-Za-z])[A-Z]{2,}(_[A-Z]{2,})+(?![a-z]).*"
+)
 _FREE = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "APIService")
 """Kinds whose names may hold capitals and colons, or are made of other names."""
 _BUILT_IN = ("", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "storage.k8s.io", "scheduling.k8s.io")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trainwright.linter.documents import KubernetesObject
@@ -14,6 +15,10 @@ _ARTICLES = {
     "number": "a number", "boolean": "true or false", "bool": "a boolean", "scalar": "a number or a text",
     "mapping": "a mapping", "sequence": "a list",
 }  # fmt: skip
+
+
+_PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|<.*>")
+"""NUM_NODES, <count>: what somebody, or sed, puts a value in for."""
 
 
 class WrongType(ObjectRule):
@@ -37,6 +42,8 @@ class WrongType(ObjectRule):
             if departure.kind != "type" or "annotations" in departure.path[-2:-1]:
                 continue
             node, wanted = departure.node, departure.shape
+            if node.type == "str" and node.plain and _PLACEHOLDER.fullmatch(node.raw):
+                continue
             right = (
                 "a list"
                 if wanted.items is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trainwright.linter.documents import PythonDocument
+from trainwright.linter.documents import ConfigDocument, PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PythonRule
 from trainwright.linter.view.python import imports
@@ -24,6 +24,8 @@ class ModuleNeverImported(PythonRule):
 
     def check(self, subject: PythonDocument, project: Project) -> Iterator[Hit]:
         """Names of modules that nothing binds."""
+        if isinstance(subject.holder, ConfigDocument):
+            return  # Part of a Helm chart's Python: the chart's own file imports around it.
         bound = set(imports(subject))
         for node in ast.walk(subject.tree):
             if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):

@@ -10,4 +10,5 @@ FILES: dict[str, str] = {
     "TW005": "TW005_ignore_of_no_rule:IgnoreOfNoRule",
     "TW006": "TW006_ignore_without_use:IgnoreWithoutUse",
     "TW007": "TW007_spec_not_valid:SpecNotValid",
+    "TW009": "TW009_rule_failed:RuleFailed",
 }

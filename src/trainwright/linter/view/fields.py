@@ -105,6 +105,8 @@ def _kustomized(project: Project) -> tuple[str, ...]:
 def is_fragment(found: KubernetesObject, project: Project) -> bool:
     """Whether the document is a patch for another object, or is completed by a kustomization, rather than whole."""
     path = found.path.lower()
+    if found.kind == "Pod" and "template" in path.rpartition("/")[2]:
+        return True  # Spark completes the pod templates of its drivers and executors.
     if "patch" in path or "override" in path or found.templated or found.namespace == "system":
         return True
     folder = found.path.rpartition("/")[0] + "/"
