@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # uv comes from the package index by pip and installs from uv.lock
 UV := $(BIN)/python -m uv
 ARGS ?=
+# test files run side by side: as many as there are cores, four at most
+WORKERS ?= $(shell n=$$(nproc); echo $$(( n < 4 ? n : 4 )))
 
 .PHONY: help install run test check slow beds bed-build clean
 
@@ -25,7 +27,7 @@ $(VENV)/.installed: pyproject.toml uv.lock | $(VENV)/.uv
 
 $(VENV)/.tested: pyproject.toml uv.lock | $(VENV)/.uv
 	@echo "installing trainwright with torch and the test tools into $(VENV) (about 5 GB, once)"
-	$(SYNC) --extra parquet --extra s3
+	$(SYNC) --extra parquet --extra s3 --extra kubernetes
 	touch $@
 
 $(VENV)/.quickstart: $(VENV)/.installed
@@ -39,7 +41,7 @@ run: $(VENV)/.quickstart ## fine-tune, evaluate and register a real model on thi
 	$(BIN)/trainwright run examples/quickstart/run.yaml $(ARGS)
 
 test: $(VENV)/.tested ## the fast suite: no root, no network
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.tested ## format, lint, types and import rules
 	$(BIN)/ruff format --check .
