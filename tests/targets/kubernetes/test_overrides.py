@@ -69,6 +69,14 @@ def test_what_means_nothing_is_refused(overrides: dict[str, Any], message: str) 
         patched(overrides)
 
 
+def test_a_field_that_this_kubernetes_lacks_is_never_written() -> None:
+    change = {"spec": {"containers": [{"name": "trainer", "lifecycle": {"stopSignal": "SIGUSR1"}}]}}
+    spec = spec_of(target={"name": "jobset", "overrides": {"pods": {"train": change}}})
+    render("jobset", plan_of(spec), spec, site_of(), {"kubernetes": "1.33"})
+    with pytest.raises(InputError, match=r"stopSignal.*since Kubernetes 1\.33.*for 1\.32"):
+        render("jobset", plan_of(spec), spec, site_of(), {"kubernetes": "1.32"})
+
+
 def test_merging_keeps_reasons_and_changes_neither_side() -> None:
     value = {"a": why({"x": 1}, "reason"), "l": [1, 2]}
     merged = merge(value, {"a": {"y": {"z": None, "w": 2}}, "l": [3]})

@@ -16,6 +16,8 @@ import yaml
 from kubernetes_specs import own_script, plan_of, site_of, spec_of
 
 from trainwright.errors import InputError
+from trainwright.facts.pod_fields_since import lacking
+from trainwright.facts.versions import versions
 from trainwright.linter import lint
 from trainwright.planner.plan import RankBytes, RankClass
 from trainwright.spec.load import load
@@ -111,6 +113,14 @@ def test_every_example_renders_for_every_kubernetes(kind: str, version: str, tmp
         bundle.write(tmp_path / example.parent.name)
     found = lint([tmp_path], versions={"kubernetes": version})
     assert [f for f in found if f.severity != "note"] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES)
+def test_pods_have_no_field_that_the_oldest_kubernetes_lacks(kind: str, case: str) -> None:
+    oldest = versions("kubernetes").known[0]
+    for template in templates(objects(bundle_of(kind, case))):
+        assert list(lacking(template, oldest)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,6 +21,7 @@ from pathlib import Path
 from trainwright.errors import InputError, Problem, TrainwrightError
 from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.failures import Failure
 from trainwright.runs.folder import RUN_DIR_VARIABLE, RunFolder, write_atomically
 from trainwright.runs.steps import saved_step
 from trainwright.spec.model import Retry
@@ -207,7 +208,7 @@ def _tell(run: RunFolder, code: int) -> None:
     last = told[-1] if told and code != 0 else {}
     failure = None
     if last.get("exception"):
-        failure = pod.Failure(str(last["exception"]), str(last.get("line") or ""), last.get("failing_rank"))
+        failure = Failure(str(last["exception"]), str(last.get("line") or ""), last.get("failing_rank"))
     class_ = str(last.get("class") or failure_class(code))
     ended = pod.Ended(int(last.get("code", code)), code, class_, failure, saved_step(run))
     try:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainwright.errors import InputError, Problem, did_you_mean
-from trainwright.facts import fields, kinds
+from trainwright.facts import fields, kinds, pod_fields_since
 from trainwright.facts.fields import Shape
 from trainwright.targets.kubernetes.labels import STAGE
 from trainwright.targets.kubernetes.manifest import Why, plain, why
@@ -24,8 +24,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _Objects = dict[str, list[dict[str, Any]]]
 
 
-def apply(patches: Mapping[str, Any], files: _Objects) -> _Objects:
-    """The objects with the patches in place. InputError with every name and value that means nothing."""
+def apply(patches: Mapping[str, Any], files: _Objects, kubernetes: str) -> _Objects:
+    """The objects with the patches in place. InputError with every name and value that means nothing.
+
+    ``kubernetes`` is the version that must know the fields of pods.
+    """
     if not patches:
         return files
     everything = [found for objects in files.values() for found in objects]
@@ -39,6 +42,7 @@ def apply(patches: Mapping[str, Any], files: _Objects) -> _Objects:
     for found in (found for objects in result.values() for found in objects):
         if found["kind"] in patches or any(stage in by_stage for stage, _ in _templates(found)):
             problems += _against_tree(found)
+            problems += _too_new(found, kubernetes)
     if problems:
         raise InputError(problems)
     return result
@@ -153,6 +157,13 @@ def _against_tree(found: dict[str, Any]) -> Iterator[Problem]:
     tree = fields.tree(found["kind"], group, version)
     if tree is not None:
         yield from _mistakes(plain(found), tree.shape, found["kind"])
+
+
+def _too_new(found: dict[str, Any], kubernetes: str) -> Iterator[Problem]:
+    for stage, path in _templates(found):
+        for field, since in pod_fields_since.lacking(_at(plain(found), path), kubernetes):
+            what = f"is a field since Kubernetes {since}, and this is for {kubernetes}"
+            yield Problem("", field=f"{_REASON}.{_PODS}.{stage}.{field}", what=what, instead="leave it out")
 
 
 def _mistakes(value: Any, shape: Shape, where: str) -> Iterator[Problem]:
