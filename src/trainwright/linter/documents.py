@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from trainwright.linter.node import Node
 from trainwright.linter.shell.expansion import Script
@@ -135,6 +135,8 @@ class PythonDocument(Document):
     """A Python file that parses. ``notebook`` magic lines were blanked."""
 
     tree: ast.Module = field(kw_only=True, repr=False)
+    found: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What was already found out about this file (by the name of the finder): twenty rules ask for the same."""
 
     def span(self, node: ast.AST) -> Span:
         """Where an ``ast`` node stands."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from trainwright.linter.documents import PythonDocument
+from trainwright.linter.view.python import once_per_file
 
 _RANK = re.compile(
     r"(^|_)rank$|^is_(main|master|rank_?zero|local_main)(_process)?$|^(get_)?(global_|local_)?rank$", re.I
 )
 
 
-@lru_cache(maxsize=64)
+@once_per_file
 def parents(document: PythonDocument) -> dict[ast.AST, ast.AST]:
     """The node around each node."""
     return {child: node for node in ast.walk(document.tree) for child in ast.iter_child_nodes(node)}

@@ -6,12 +6,28 @@ Takes a PythonDocument; gives Calls and imports with their places. It runs and i
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import wraps
+from typing import TypeVar
 
 from trainwright.linter.documents import PythonDocument
 from trainwright.linter.text import Span
+
+T = TypeVar("T")
+
+
+def once_per_file(find: Callable[[PythonDocument], T]) -> Callable[[PythonDocument], T]:
+    """A finder that keeps its answer with the file, for as long as the file itself is kept."""
+
+    @wraps(find)
+    def remembered(document: PythonDocument) -> T:
+        if find.__name__ not in document.found:
+            document.found[find.__name__] = find(document)
+        answer: T = document.found[find.__name__]
+        return answer
+
+    return remembered
 
 
 @dataclass(frozen=True)
@@ -53,7 +69,7 @@ def literal(node: ast.expr | None) -> object:
     return node.value if isinstance(node, ast.Constant) else None
 
 
-@lru_cache(maxsize=256)
+@once_per_file
 def imports(document: PythonDocument) -> dict[str, str]:
     """Local name → full dotted name, for every import anywhere in the file."""
     found: dict[str, str] = {}
@@ -81,7 +97,7 @@ def dotted(node: ast.expr, names: dict[str, str]) -> str:
     return "." + parts[0] if parts else ""
 
 
-@lru_cache(maxsize=256)
+@once_per_file
 def calls(document: PythonDocument) -> tuple[Call, ...]:
     """Every call of the file, in order."""
     names = imports(document)
@@ -96,7 +112,7 @@ def calls_of(document: PythonDocument, *names: str) -> Iterator[Call]:
             yield call
 
 
-@lru_cache(maxsize=256)
+@once_per_file
 def imported(document: PythonDocument) -> frozenset[str]:
     """Full names of everything that is imported: ``import a.b`` gives a.b, ``from a import b`` gives a.b."""
     plain = {a.name for n in ast.walk(document.tree) if isinstance(n, ast.Import) for a in n.names}
