@@ -48,7 +48,7 @@ down() {
   real_nodes_down
   for name in "${CONTROLLERS[@]}" coredns proxy-control "${CONTROL_PLANE[@]}"; do end "$name"; done
   network_down
-  rm -rf "$BED" /etc/kueue
+  rm -rf "$BED" /etc/kueue /tmp/k8s-webhook-server
 }
 
 status() {

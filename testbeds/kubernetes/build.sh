@@ -54,7 +54,8 @@ kubernetes=k8s.io/kubernetes/cmd
 if ! command -v kubectl >/dev/null; then kubectl=$kubernetes/kubectl; fi
 build kube2 "$(kubernetes_version)" sigs.k8s.io/kwok/cmd/kwok go.etcd.io/etcd/server/v3 ${kubectl:-} \
   $kubernetes/kube-{apiserver,controller-manager,scheduler,proxy} $kubernetes/kubelet
-build ops2 "" sigs.k8s.io/jobset github.com/ray-project/kuberay/ray-operator
+build ops2 "" sigs.k8s.io/jobset github.com/ray-project/kuberay/ray-operator \
+  github.com/kubeflow/training-operator/cmd/training-operator.v1
 build ops "" sigs.k8s.io/kueue/cmd/kueue github.com/kubeflow/mpi-operator/cmd/mpi-operator \
   github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager
 build coredns "" .
@@ -67,7 +68,8 @@ manifests kueue ops sigs.k8s.io/kueue $crd $webhook
 manifests ray ops2 github.com/ray-project/kuberay/ray-operator config/crd config/webhook
 manifests mpi ops github.com/kubeflow/mpi-operator manifests/base/kubeflow.org_mpijobs.yaml
 manifests trainer ops github.com/kubeflow/trainer/v2 manifests/base/{crds,webhook,runtimes}
-manifests pytorch ops github.com/kubeflow/training-operator manifests/base/crds/kubeflow.org_pytorchjobs.yaml
+manifests pytorch ops2 github.com/kubeflow/training-operator \
+  manifests/base/crds/kubeflow.org_pytorchjobs.yaml manifests/base/webhook
 rm -rf "$out/linked"
 touch "$out/complete"
 echo "$out"

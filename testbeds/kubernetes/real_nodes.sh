@@ -3,7 +3,7 @@
 
 NODE_PACKAGES="containerd runc containernetworking-plugins iptables conntrack ethtool openmpi-bin openssh-server"
 # beside what those need: what a shell script expects, and the libraries of a Python that was built here
-IMAGE_PACKAGES="bash dash coreutils grep sed findutils hostname iproute2 procps util-linux ca-certificates openmpi-bin
+IMAGE_PACKAGES="bash dash libc-bin coreutils grep sed findutils hostname iproute2 procps util-linux ca-certificates openmpi-bin
   openssh-server openssh-client libstdc++6 libgomp1 libssl3 libffi8 zlib1g libbz2-1.0 liblzma5 libsqlite3-0 libreadline8 libncursesw6 libuuid1"
 HIERARCHIES="cpu cpuacct cpuset memory devices freezer blkio pids systemd" # of cgroup v1
 IMAGE=localhost/trainwright:bed
@@ -31,8 +31,10 @@ images() {
   mkdir -p "$BED/images"
   if [ "$("$PYTHON" -c 'import sys; print(sys.base_prefix)')" = /usr ]; then extra=python3; fi
   "$PYTHON" "$here/image.py" "$BED/images/pause.tar" localhost/pause:1 --file "$built/bin/pause" /pause --command /pause
+  ssh-keygen -q -t ed25519 -N '' -f "$BED/images/host_key" # as setting sshd up would, with its configuration
   "$PYTHON" "$here/image.py" "$BED/images/trainwright.tar" "$IMAGE" --packages $IMAGE_PACKAGES $extra \
-    --path "$(dirname "$PYTHON")"
+    --path "$(dirname "$PYTHON")" --file "$BED/images/host_key" /etc/ssh/ssh_host_ed25519_key \
+    --file /usr/share/openssh/sshd_config /etc/ssh/sshd_config
   ctr oci spec | "$PYTHON" -P "$here/runtime_spec.py" >"$BED/images/spec.json"
   touch "$BED/images/complete"
 } >&2

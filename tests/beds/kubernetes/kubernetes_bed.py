@@ -46,9 +46,10 @@ class Bed:
             raise AssertionError(f"kubectl {' '.join(words)}: {done.stdout}{done.stderr}")
         return done.stdout if check else done.stdout + done.stderr
 
-    def get(self, what: str, namespace: str | None = None) -> dict[str, Any]:
-        """An object, ``kind/name``, or a list, ``kind``."""
-        found: dict[str, Any] = json.loads(self.kubectl("get", what, *_in(namespace), "-o", "json"))
+    def get(self, what: str, namespace: str | None = None, labels: str | None = None) -> dict[str, Any]:
+        """An object, ``kind/name``, or a list, ``kind``, of what carries ``labels``."""
+        selector = [f"--selector={labels}"] if labels else []
+        found: dict[str, Any] = json.loads(self.kubectl("get", what, *_in(namespace), *selector, "-o", "json"))
         return found
 
     def apply(self, *objects: Mapping[str, Any], check: bool = True) -> str:

@@ -120,6 +120,15 @@ def test_a_trainjob_of_the_torch_runtime_completes_on_fake_nodes(kubernetes: Bed
     assert {"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"} <= names
 
 
+def test_a_pytorchjob_succeeds_on_fake_nodes(kubernetes: Bed, namespace: str) -> None:
+    replicas = {"restartPolicy": "Never", "template": {"spec": _pod(name="pytorch")}}
+    spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1, **replicas}, "Worker": {"replicas": 1, **replicas}}}
+    kubernetes.apply(_object("kubeflow.org/v1", "PyTorchJob", "train", namespace, spec))
+    kubernetes.wait("pytorchjob/train", "Succeeded", namespace)
+    [master] = kubernetes.get("pods", namespace, "training.kubeflow.org/replica-type=master")["items"]
+    assert {each["name"] for each in master["spec"]["containers"][0]["env"]} >= {"MASTER_ADDR", "WORLD_SIZE", "RANK"}
+
+
 def test_a_raycluster_is_ready_on_fake_nodes(kubernetes: Bed, namespace: str) -> None:
     kubernetes.apply(_object("ray.io/v1", "RayCluster", "ray", namespace, _ray()))
     kubernetes.wait("raycluster/ray", "jsonpath={.status.state}=ready", namespace)
@@ -141,6 +150,16 @@ def test_the_webhook_of_trainer_refuses_a_runtime_that_is_absent(kubernetes: Bed
 def test_the_webhook_of_kuberay_refuses_two_groups_of_one_name(kubernetes: Bed, namespace: str) -> None:
     said = kubernetes.apply(_object("ray.io/v1", "RayCluster", "ray", namespace, _ray("a", "a")), check=False)
     assert "worker group names must be unique" in said
+
+
+def test_the_webhook_of_the_training_operator_wants_a_container_called_pytorch(
+    kubernetes: Bed, namespace: str
+) -> None:
+    replicas = {"replicas": 1, "restartPolicy": "Never", "template": {"spec": _pod(name="other")}}
+    spec = {"pytorchReplicaSpecs": {"Master": replicas}}
+    said = kubernetes.apply(_object("kubeflow.org/v1", "PyTorchJob", "train", namespace, spec), check=False)
+    assert "admission webhook" in said or "is invalid" in said
+    assert "pytorch" in said
 
 
 def test_the_webhook_of_kueue_refuses_a_parallelism_beyond_the_job(kubernetes: Bed, namespace: str) -> None:

@@ -28,8 +28,7 @@ def bed(real_kubernetes: Bed) -> Bed:
 
 
 def test_both_real_nodes_are_ready_and_run_1_36(bed: Bed) -> None:
-    nodes = bed.get("nodes")["items"]
-    real = [node for node in nodes if node["metadata"]["labels"].get("bed/real")]
+    real = bed.get("nodes", labels="bed/real")["items"]
     assert [node["status"]["nodeInfo"]["kubeletVersion"] for node in real] == ["v1.36.3", "v1.36.3"]
 
 
