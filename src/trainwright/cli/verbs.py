@@ -41,6 +41,7 @@ VERBS: dict[str, Verb] = {
     ),
     "rule": Verb("trainwright.cli.rule:rule", "Explain a lint rule."),
     "doctor": Verb("trainwright.cli.doctor:doctor", "Say what a cluster has and lacks for a run, with the fixes."),
+    "image": Verb("trainwright.cli.image:image", "Write the Dockerfile that a run's pods need."),
     "init": Verb("trainwright.cli.init:init", "Write a commented spec to start from."),
     "schema": Verb("trainwright.cli.schema:schema", "Print the JSON Schema of the spec or the site file."),
     "prepare": Verb(

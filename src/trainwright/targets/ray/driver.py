@@ -73,7 +73,7 @@ def drive(arguments: argparse.Namespace) -> int:
         from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
         from ray.train.v2.api.exceptions import TrainingFailedError
     except ImportError as error:
-        raise MissingExtra("Ray Train is not installed", "use an image with Ray 2.49 or later") from error
+        raise MissingExtra("the driver of a Ray job", "ray") from error
     run = RunFolder(Path(os.environ[RUN_DIR_VARIABLE]))
     member = Member(run, "train", 0, pod.install(run))
     since = time.time()
