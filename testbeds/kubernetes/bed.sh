@@ -39,14 +39,14 @@ up() {
   if [ "$NODES" != 0 ]; then real_nodes; fi
   controllers
   if [ "$NODES" != 0 ]; then real_nodes_are_ready; fi
-  say "Kubernetes $(kubectl version -o yaml | sed -n '/^serverVersion/,$s/ *gitVersion: //p') is up"
+  say "Kubernetes $(kubectl get --raw /version | sed -n 's/.*"gitVersion": "\(.*\)".*/\1/p') is up"
   echo "$KUBECONFIG"
 }
 
 down() {
   local name
   real_nodes_down
-  for name in "${CONTROLLERS[@]}" coredns proxy-control "${CONTROL_PLANE[@]}"; do end "$name"; done
+  for name in "${CONTROLLERS[@]}" coredns proxy-control "${CONTROL_PLANE[@]}"; do end "$name" KILL; done # nothing to save
   network_down
   rm -rf "$BED" /etc/kueue /tmp/k8s-webhook-server
 }
