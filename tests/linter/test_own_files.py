@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from trainwright.linter.engine import Options, lint_paths
+from trainwright.linter.configuration import read_config
+from trainwright.linter.engine import Options, lint_files, lint_paths
+from trainwright.linter.files import load_files
 from trainwright.models.layout import Layout
 from trainwright.planner.plan import Plan, RankBytes, RankClass, StepSeconds
 from trainwright.spec.load import spec_from_values
@@ -86,3 +88,10 @@ def test_the_manifest_of_prepared_data_is_no_spec(tmp_path: Path) -> None:
     written.parent.mkdir(parents=True)
     written.write_text(json.dumps({**manifest, "checksum": "9c3a"}))
     assert lint_paths([str(tmp_path)], STRICT) == []
+
+
+def test_the_repository_is_clean_by_its_own_configuration() -> None:
+    root = Path(__file__).parents[2]
+    config = read_config(root / "pyproject.toml")
+    assert config.excludes(str(root / "src/trainwright/linter/rules/TW101_nnodes_not_nodes.md"))
+    assert lint_files(list(load_files([root], config.excludes)), STRICT) == []

@@ -9,7 +9,7 @@ from trainwright.linter.documents import PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PythonRule
 from trainwright.linter.view.loops import one_rank_only
-from trainwright.linter.view.python import Call, calls, calls_of, imports_module
+from trainwright.linter.view.python import Call, calls, calls_of, imports_module, nodes
 
 _COLLECTIVES = (
     "torch.distributed.all_reduce", "torch.distributed.all_gather", "torch.distributed.all_gather_object",
@@ -66,7 +66,7 @@ def _is_collective(name: str) -> bool:
 def _engines(document: PythonDocument) -> Iterator[str]:
     """Names that hold a DeepSpeed engine: its save_checkpoint is a collective."""
     made = {id(call.node) for call in calls_of(document, "deepspeed.initialize")}
-    for node in ast.walk(document.tree):
+    for node in nodes(document):
         if isinstance(node, ast.Assign) and id(node.value) in made:
             for target in node.targets:
                 first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainwright.linter.documents import PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PythonRule
-from trainwright.linter.view.python import calls_of, literal
+from trainwright.linter.view.python import calls_of, literal, nodes
 
 _TRAINERS = ("ray.train.torch.TorchTrainer", "ray.train.torch.torch_trainer.TorchTrainer",
              "ray.train.data_parallel_trainer.DataParallelTrainer", ".TorchTrainer")  # fmt: skip
@@ -29,7 +29,7 @@ class RayCheckpointMisuse(PythonRule):
 
     def check(self, subject: PythonDocument, project: Project) -> Iterator[Hit]:
         """Both misuses."""
-        for node in ast.walk(subject.tree):
+        for node in nodes(subject):
             if isinstance(node, ast.With):
                 for item in node.items:
                     if isinstance(item.context_expr, ast.Call) and any(

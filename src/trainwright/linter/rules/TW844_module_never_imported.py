@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainwright.linter.documents import ConfigDocument, PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PythonRule
-from trainwright.linter.view.python import imports
+from trainwright.linter.view.python import imports, nodes
 from trainwright.linter.view.undefined import MODULES
 
 
@@ -27,7 +27,7 @@ class ModuleNeverImported(PythonRule):
         if isinstance(subject.holder, ConfigDocument):
             return  # Part of a Helm chart's Python: the chart's own file imports around it.
         bound = set(imports(subject))
-        for node in ast.walk(subject.tree):
+        for node in nodes(subject):
             if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
                 return
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -43,7 +43,7 @@ class ModuleNeverImported(PythonRule):
             elif isinstance(node, ast.Name) and node.id in ("globals", "exec", "get_ipython"):
                 return
         seen: set[str] = set()
-        for node in ast.walk(subject.tree):
+        for node in nodes(subject):
             if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
                 continue
             name = node.value.id

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainwright.linter.documents import PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PythonRule
-from trainwright.linter.view.python import calls_of
+from trainwright.linter.view.python import calls_of, nodes
 
 
 class OptimumNeuronMoved(PythonRule):
@@ -29,7 +29,7 @@ class OptimumNeuronMoved(PythonRule):
         if project.versions.at_least("optimum-neuron", "0.3") is False:
             return
         sure = project.versions.at_least("optimum-neuron", "0.3")
-        for node in ast.walk(subject.tree):
+        for node in nodes(subject):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("optimum.neuron.distributed"):
                 yield self.hit(
                     subject.span(node),

@@ -9,7 +9,7 @@ from trainwright.linter.documents import PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PythonRule
 from trainwright.linter.view.loops import innermost_loop
-from trainwright.linter.view.python import Call, calls, calls_of, imports_module
+from trainwright.linter.view.python import Call, calls, calls_of, imports_module, nodes
 
 _ENGINES = ("deepspeed", "colossalai", "lightning", "pytorch_lightning", "megatron", "torch_xla", "fairscale")
 
@@ -50,7 +50,7 @@ class GradientsNeverZeroed(PythonRule):
 def _optimizers(document: PythonDocument) -> Iterator[str]:
     """Names that an optimizer of torch.optim is assigned to."""
     made = {id(call.node) for call in calls(document) if call.name.startswith("torch.optim.") and _is_class(call)}
-    for node in ast.walk(document.tree):
+    for node in nodes(document):
         if isinstance(node, ast.Assign) and id(node.value) in made and "LBFGS" not in ast.unparse(node.value):
             yield from (ast.unparse(target) for target in node.targets)
 
@@ -66,7 +66,4 @@ def _within(call: Call, loop: ast.AST) -> bool:
 
 def _clears_by_hand(document: PythonDocument) -> bool:
     """Whether anything assigns to a ``.grad`` or zeroes one."""
-    for node in ast.walk(document.tree):
-        if isinstance(node, ast.Attribute) and node.attr in ("grad", "main_grad"):
-            return True
-    return False
+    return any(isinstance(node, ast.Attribute) and node.attr in ("grad", "main_grad") for node in nodes(document))

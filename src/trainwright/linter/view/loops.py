@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.linter.documents import PythonDocument
-from trainwright.linter.view.python import once_per_file
+from trainwright.linter.view.python import nodes, once_per_file
 
 _RANK = re.compile(
     r"(^|_)rank$|^is_(main|master|rank_?zero|local_main)(_process)?$|^(get_)?(global_|local_)?rank$", re.I
@@ -20,7 +20,7 @@ _RANK = re.compile(
 @once_per_file
 def parents(document: PythonDocument) -> dict[ast.AST, ast.AST]:
     """The node around each node."""
-    return {child: node for node in ast.walk(document.tree) for child in ast.iter_child_nodes(node)}
+    return {child: node for node in nodes(document) for child in ast.iter_child_nodes(node)}
 
 
 def around(document: PythonDocument, node: ast.AST) -> Iterator[ast.AST]:
@@ -128,6 +128,6 @@ def innermost_loop(document: PythonDocument, node: ast.AST) -> ast.For | ast.Whi
 
 def assigned(document: PythonDocument, name: str) -> Iterator[ast.expr]:
     """Every expression that is assigned to a plain name."""
-    for node in ast.walk(document.tree):
+    for node in nodes(document):
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             yield node.value

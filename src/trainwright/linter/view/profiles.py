@@ -14,6 +14,7 @@ from trainwright.linter.documents import ConfigDocument, Document, PythonDocumen
 from trainwright.linter.node import Node
 from trainwright.linter.project import Project
 from trainwright.linter.text import Span
+from trainwright.linter.view.python import nodes
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,9 @@ def _profile(entry: Node, document: Document) -> Profile:
 
 
 def _from_python(module: PythonDocument) -> Iterator[Profile]:
-    for statement in ast.walk(module.tree):
+    if "profile_list" not in module.text.content:
+        return
+    for statement in nodes(module):
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.List):
             continue
         if any(isinstance(t, ast.Attribute) and t.attr == "profile_list" for t in statement.targets):
@@ -135,7 +138,7 @@ def set_in_code(project: Project, name: str) -> bool:
     return any(
         isinstance(target, ast.Attribute) and target.attr == name
         for module in project.modules
-        for statement in ast.walk(module.tree)
+        for statement in nodes(module)
         if isinstance(statement, ast.Assign)
         for target in statement.targets
     )

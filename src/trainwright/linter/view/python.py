@@ -70,10 +70,16 @@ def literal(node: ast.expr | None) -> object:
 
 
 @once_per_file
+def nodes(document: PythonDocument) -> tuple[ast.AST, ...]:
+    """Every node of the file, as ``ast.walk`` gives them."""
+    return tuple(ast.walk(document.tree))
+
+
+@once_per_file
 def imports(document: PythonDocument) -> dict[str, str]:
     """Local name → full dotted name, for every import anywhere in the file."""
     found: dict[str, str] = {}
-    for node in ast.walk(document.tree):
+    for node in nodes(document):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found[alias.asname or alias.name.split(".")[0]] = (
@@ -101,7 +107,7 @@ def dotted(node: ast.expr, names: dict[str, str]) -> str:
 def calls(document: PythonDocument) -> tuple[Call, ...]:
     """Every call of the file, in order."""
     names = imports(document)
-    found = [Call(dotted(n.func, names), n, document) for n in ast.walk(document.tree) if isinstance(n, ast.Call)]
+    found = [Call(dotted(n.func, names), n, document) for n in nodes(document) if isinstance(n, ast.Call)]
     return tuple(sorted(found, key=lambda call: (call.node.lineno, call.node.col_offset)))
 
 
@@ -115,7 +121,7 @@ def calls_of(document: PythonDocument, *names: str) -> Iterator[Call]:
 @once_per_file
 def imported(document: PythonDocument) -> frozenset[str]:
     """Full names of everything that is imported: ``import a.b`` gives a.b, ``from a import b`` gives a.b."""
-    plain = {a.name for n in ast.walk(document.tree) if isinstance(n, ast.Import) for a in n.names}
+    plain = {a.name for n in nodes(document) if isinstance(n, ast.Import) for a in n.names}
     return frozenset(plain | set(imports(document).values()))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from trainwright.linter.documents import PythonDocument
 from trainwright.linter.view.loops import name_of
+from trainwright.linter.view.python import nodes
 
 _NAMES = ("lr", "sched", "warmup", "cosine", "anneal", "decay")
 
@@ -35,7 +36,9 @@ class CosineDecay:
 
 def cosine_decays(document: PythonDocument) -> Iterator[CosineDecay]:
     """Every such return of a function that is about learning rates by its name."""
-    for function in ast.walk(document.tree):
+    if "cos" not in document.text.content:
+        return
+    for function in nodes(document):
         if not isinstance(function, ast.FunctionDef) or not any(part in function.name.lower() for part in _NAMES):
             continue
         for node in function.body:

@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Iterator
 
 from trainwright.linter.documents import PythonDocument
+from trainwright.linter.view.python import nodes
 
 _GIVEN = frozenset(dir(builtins)) | {
     "__file__", "__name__", "__doc__", "__package__", "__spec__", "__path__", "__class__", "__annotations__",
@@ -36,7 +37,7 @@ def undefined(document: PythonDocument) -> list[ast.Name]:
     bound: set[str] = set()
     used: dict[str, ast.Name] = {}
     annotations = {id(inner) for note in _annotations(document.tree) for inner in ast.walk(note)}
-    for node in ast.walk(document.tree):
+    for node in nodes(document):
         if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
             return []
         if isinstance(node, ast.ExceptHandler) and node.type is not None and "NameError" in ast.unparse(node.type):
