@@ -50,9 +50,7 @@ def first_failure(
     run: RunFolder, attempt: int, stage: str | None, events: Iterable[dict[str, Any]]
 ) -> Failure | None:
     """The error that started the end of an attempt, or None when nothing was said."""
-    found = _reported(run, attempt, events) if stage == "train" else []
-    if stage == "train":
-        found += _logged(run, attempt, known={failure.rank for failure in found})
+    found = failures_of_ranks(run, attempt, events) if stage == "train" else []
     for failure in found:
         if not failure.echo:
             return failure
@@ -61,6 +59,12 @@ def first_failure(
         if (error := first_error(_tail(log))) is not None and not error.echo:
             return Failure(error.text, error.where, None, str(log))
     return found[0] if found else None
+
+
+def failures_of_ranks(run: RunFolder, attempt: int, events: Iterable[dict[str, Any]]) -> list[Failure]:
+    """The exception of every rank that ended by one, echoes included: first those reported, then those logged."""
+    found = _reported(run, attempt, events)
+    return found + _logged(run, attempt, known={failure.rank for failure in found})
 
 
 def first_error(text: str) -> Failure | None:

@@ -73,7 +73,7 @@ def _base(kind: str, site: Site) -> str:
 def _heading(spec: RunSpec, target: str) -> str:
     return (
         f"# Image of run {spec.name} for target {target}, written by trainwright {__version__}.\n"
-        "# docker build -t REGISTRY/NAME:TAG . && docker push REGISTRY/NAME:TAG; in the spec: image: REGISTRY/NAME:TAG"
+        "# docker build -t REGISTRY/NAME:TAG . && docker push REGISTRY/NAME:TAG, and name it as image in the spec"
     )
 
 

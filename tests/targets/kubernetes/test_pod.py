@@ -25,12 +25,12 @@ from trainwright.targets.kubernetes.attempts import Member
 from trainwright.targets.kubernetes.pod import Ended, Supervisor, judge, message
 
 
-def ended(code: int, failure: Failure | None = None, **given: Any) -> Ended:
+def ended(code: int, *failures: Failure, **given: Any) -> Ended:
     values = {
         "node": 0, "processes": 8, "stopped": False, "broken": False, "retry": Retry(), "events": (), "saved": None,
         "stage": "train", **given,
     }  # fmt: skip
-    return judge(code, failure, **values)
+    return judge(code, failures, **values)
 
 
 def resumes(count: int, saved: int | None = None) -> list[dict[str, Any]]:
@@ -39,30 +39,36 @@ def resumes(count: int, saved: int | None = None) -> list[dict[str, Any]]:
     ]
 
 
+ECHO = Failure("Connection reset by peer", rank=0, echo=True)
+
+
 @pytest.mark.parametrize(
-    ("code", "failure", "given", "leave", "class_"),
+    ("code", "failures", "given", "leave", "class_"),
     [
-        (0, None, {}, 0, "finished"),
-        (1, Failure("ValueError: no", "train.py:3", 2), {}, 1, "user"),
-        (2, None, {}, 2, "user"),
-        (76, Failure("loss is not finite", rank=0), {}, 76, "user"),
-        (1, Failure("ValueError: no", rank=2), {"retry": Retry(user=1)}, 70, "user"),
-        (75, None, {}, 75, "resume"),
-        (77, None, {}, 77, "infrastructure"),
-        (70, None, {}, 70, "infrastructure"),
-        (-11, None, {}, 70, "infrastructure"),
+        (0, [], {}, 0, "finished"),
+        (1, [Failure("ValueError: no", "train.py:3", 2)], {}, 1, "user"),
+        (2, [], {}, 2, "user"),
+        (76, [Failure("loss is not finite", rank=0)], {}, 76, "user"),
+        (1, [Failure("ValueError: no", rank=2)], {"retry": Retry(user=1)}, 70, "user"),
+        (75, [], {}, 75, "resume"),
+        (77, [], {}, 77, "infrastructure"),
+        (70, [], {}, 70, "infrastructure"),
+        (-11, [], {}, 70, "infrastructure"),
         # what another node began is told by that node; this one only asks to go on
-        (1, Failure("Connection reset by peer", rank=0, echo=True), {}, 75, "resume"),
-        (1, Failure("ValueError: no", rank=9), {}, 75, "resume"),
-        (1, Failure("ValueError: no", rank=9), {"node": 1}, 1, "user"),
-        (70, None, {"broken": True}, 75, "resume"),
-        (1, None, {"stopped": True}, 75, "resume"),
+        (1, [Failure("Connection reset by peer", rank=0, echo=True)], {}, 75, "resume"),
+        (1, [Failure("ValueError: no", rank=9)], {}, 75, "resume"),
+        (1, [Failure("ValueError: no", rank=9)], {"node": 1}, 1, "user"),
+        (1, [ECHO, Failure("ValueError: no", rank=9)], {}, 75, "resume"),
+        # its own ranks left no exception: it crashed, and others only felt it
+        (70, [ECHO], {"node": 1}, 70, "infrastructure"),
+        (70, [], {"broken": True}, 75, "resume"),
+        (1, [], {"stopped": True}, 75, "resume"),
     ],
 )
 def test_an_end_is_judged_where_it_began(
-    code: int, failure: Failure | None, given: dict[str, Any], leave: int, class_: str
+    code: int, failures: list[Failure], given: dict[str, Any], leave: int, class_: str
 ) -> None:
-    end = ended(code, failure, **given)
+    end = ended(code, *failures, **given)
     assert (end.leave, end.class_, end.code) == (leave, class_, code)
 
 

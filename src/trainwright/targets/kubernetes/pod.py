@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from trainwright.errors import TrainwrightError
 from trainwright.runs.events import SUPERVISOR, read_events
 from trainwright.runs.exit_codes import Exit, TrainExit
-from trainwright.runs.failures import Failure, first_failure
+from trainwright.runs.failures import Failure, failures_of_ranks, first_failure
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder, write_atomically
 from trainwright.runs.steps import saved_step
 from trainwright.spec.model import Retry
@@ -80,19 +80,18 @@ def verbs(stage: str, own_script: bool) -> tuple[tuple[str, bool], ...]:
 
 
 def judge(
-    code: int, failure: Failure | None, *, node: int, processes: int, stopped: bool, broken: bool, retry: Retry,
+    code: int, failures: Sequence[Failure], *, node: int, processes: int, stopped: bool, broken: bool, retry: Retry,
     events: Sequence[dict[str, Any]], saved: int | None, stage: str,
 ) -> Ended:  # fmt: skip
     """What the end of the verb means. Of a gang, only the node where it began says how; the others ask to go on.
 
-    ``stopped``: this pod was asked to end. ``broken``: another node has ended before.
+    ``failures`` are those of all ranks of the attempt, as far as they are known. ``stopped``: this pod was asked to
+    end. ``broken``: another node has ended before.
     """
     if code == 0:
         return Ended(0, 0, "finished", None, saved)
     class_ = failure_class(code)
-    elsewhere = failure is not None and (
-        failure.echo or (failure.rank is not None and failure.rank // max(1, processes) != node)
-    )
+    failure, elsewhere = _origin(failures, node, processes)
     if class_ == "resume" or stopped or broken or elsewhere:
         ended = Ended(code, TrainExit.RESUME_ME, "resume", None if stopped else failure, saved)
         # a gang that breaks again and again without any progress is no accident of others
@@ -101,6 +100,19 @@ def judge(
         used = sum(e.get("class") == "user" for e in _ends(events, stage))
         return Ended(code, CRASH if used < retry.user else code, class_, failure, saved)
     return Ended(code, CRASH if code < 0 else code, class_, failure, saved)
+
+
+def _origin(failures: Sequence[Failure], node: int, processes: int) -> tuple[Failure | None, bool]:
+    """The failure that tells most of this node's end, and whether it began on another node.
+
+    An echo tells of a failure elsewhere. A node whose ranks left no exception has crashed by itself, whatever others
+    say of it.
+    """
+    own = [f for f in failures if f.rank is None or f.rank // max(1, processes) == node]
+    real = [f for f in failures if not f.echo]
+    if real:
+        return real[0], real[0] not in own
+    return (own[0], True) if own else (None, False)
 
 
 def _ends(events: Sequence[dict[str, Any]], stage: str) -> list[dict[str, Any]]:
@@ -261,13 +273,21 @@ def run_stage(arguments: argparse.Namespace) -> int:
     events = read_events(run.events)
     end = judge(
         code,
-        first_failure(run, attempt, stage, events) if code not in (0, TrainExit.RESUME_ME) else None,
+        _failures(run, attempt, stage, events) if code not in (0, TrainExit.RESUME_ME) else [],
         node=node, processes=processes, stopped=supervisor.stopped, broken=supervisor.broken, retry=spec.retry,
         events=events, saved=saved_step(run), stage=stage,
     )  # fmt: skip
     member.end(attempt, end.leave)
     _tell(run, stage, attempt, node, end)
     return end.leave
+
+
+def _failures(run: RunFolder, attempt: int, stage: str, events: Sequence[dict[str, Any]]) -> list[Failure]:
+    """What ranks say of the end of an attempt; of a stage without ranks, what its log says."""
+    if stage == "train":
+        return failures_of_ranks(run, attempt, events)
+    failure = first_failure(run, attempt, stage, events)
+    return [failure] if failure is not None else []
 
 
 def _tell(run: RunFolder, stage: str, attempt: int, node: int, end: Ended) -> None:
