@@ -34,7 +34,7 @@ def config_map(run: Run) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(run, "config", f"{run.name}-config"),
+        "metadata": metadata(run, "config", f"{run.name}-spec"),
         "immutable": why(True, "what was shown is what runs"),
         "data": data,
     }

@@ -176,7 +176,7 @@ def escaped(text: str) -> str:
 
 def volumes(run: Run, asked: Resources) -> list[dict[str, Any]]:
     """The config map, the site's claims and shared memory."""
-    found: list[dict[str, Any]] = [{"name": "config", "configMap": {"name": f"{run.name}-config"}}]
+    found: list[dict[str, Any]] = [{"name": "config", "configMap": {"name": f"{run.name}-spec"}}]
     for index, claim in enumerate(run.claims, 1):
         found.append({"name": f"storage-{index}", "persistentVolumeClaim": {"claimName": claim.name}})
     if asked.shared_memory:
