@@ -43,7 +43,11 @@ SPECS = {
     "own-script": spec_of(**OWN, global_batch_size=2, compute={"nodes": 2, "processes_per_node": 1}),
 }
 SITE = Site.model_validate(
-    {"name": "cluster", "slurm": {"cluster": "hpc", "partition": "gpu", "cpu_partition": "cpu", "time_limit": "24h"}}
+    {
+        "name": "cluster",
+        "slurm": {"cluster": "hpc", "partition": "gpu", "cpu_partition": "cpu", "time_limit": "24h"},
+        "kubernetes": {"claims": [{"name": "fsx", "path": "/shared"}]},
+    }
 )
 
 
@@ -67,7 +71,10 @@ def test_the_examples_are_clean(repository: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name != "local"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_rendered_bundles_are_clean(name: str, spec: str, tmp_path: Path) -> None:
-    bundle = target(name).render(plan_of(SPECS[spec]), SPECS[spec], SITE, {})
+    run = SPECS[spec]
+    if name != "slurm":
+        run = run.model_copy(update={"image": "registry.example.com/train:1.2"})
+    bundle = target(name).render(plan_of(run), run, SITE, {})
     bundle.write(tmp_path / "bundle")
     found = [f for f in lint_paths([tmp_path / "bundle"], STRICT) if f.severity != "note"]
     assert [(f.rule, f.path, f.line, f.why) for f in found] == []
