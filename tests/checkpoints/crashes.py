@@ -6,6 +6,7 @@ import os
 import shutil
 import traceback
 from pathlib import Path
+from typing import Any
 
 from trainwright.checkpoints.disk import Disk
 from trainwright.checkpoints.format import ManifestError, is_temporary, open_checkpoint, step_folders
@@ -15,12 +16,12 @@ from .conftest import assert_same_state, load_newest, make_state, open_manager
 from .faults import DIED, CrashingDisk, Mode
 
 
-def save_in_child(folder: Path, disk: Disk, step: int, *, keep: int) -> int:
+def save_in_child(folder: Path, disk: Disk, step: int, *, keep: int, **options: Any) -> int:
     """Save one checkpoint in a forked process; its exit code. 0: saved, and all background work done."""
     child = os.fork()
     if child == 0:
         try:
-            with open_manager(folder, keep=keep, asynchronous=False, disk=disk) as manager:
+            with open_manager(folder, keep=keep, asynchronous=False, disk=disk, **options) as manager:
                 manager.save(step, step, step, make_state(step))
             if isinstance(disk, CrashingDisk) and disk.mode == "power":
                 disk.cut_power()  # what save() promised must hold from the moment it returned
@@ -45,6 +46,31 @@ def kill_at_every_call(template: Path, scratch: Path, mode: Mode, *, keep: int =
         check_after(folder, at_least=3 if code == 0 else 2, at=at)
         shutil.rmtree(folder)
         if code == 0:
+            return at - 1
+    raise AssertionError("a save of three small files takes more than 500 calls")
+
+
+def kill_while_replacing(scratch: Path, mode: Mode) -> int:
+    """Save the only checkpoint again under another spec, dying at every call in turn; gives the number of deaths.
+
+    Whatever the moment, step 3 is there for the next writer, and nothing else is left.
+    """
+    template = scratch / "only"
+    with open_manager(template, keep=1) as manager:
+        manager.save(3, 3, 3, make_state(3))
+    for at in range(1, 500):
+        folder = scratch / f"{mode}-{at}"
+        shutil.copytree(template, folder)
+        code = save_in_child(folder, CrashingDisk(at, mode), 3, keep=1, spec_sha256="cd" * 32)
+        assert code in (0, DIED), f"the save that dies at call {at} ended with {code}"
+        checkpoint, state = load_newest(folder)
+        assert checkpoint.step == 3, f"death at call {at}: step {checkpoint.step} is the newest"
+        assert_same_state(state, make_state(3))
+        left = {path.name for path in folder.iterdir()}
+        assert not [name for name in left if is_temporary(name)], f"death at call {at}: litter stays: {left}"
+        shutil.rmtree(folder)
+        if code == 0:
+            assert checkpoint.manifest.spec_sha256 == "cd" * 32
             return at - 1
     raise AssertionError("a save of three small files takes more than 500 calls")
 

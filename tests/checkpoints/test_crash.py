@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from trainwright.checkpoints.format import folder_name, is_temporary
 from trainwright.checkpoints.store import LOCK
 
 from .conftest import load_newest, make_state, open_manager, save_steps
-from .crashes import kill_at_every_call
+from .crashes import kill_at_every_call, kill_while_replacing
 from .faults import Mode, flip_bit
 
 
@@ -45,6 +46,29 @@ def test_a_save_killed_while_it_replaces_a_damaged_one_leaves_a_good_one(templat
             check_after(folder, at_least=3, at=at)
             return
     raise AssertionError("never finished")
+
+
+@pytest.mark.parametrize("mode", ["process", "torn", "power"])
+def test_a_save_killed_while_it_replaces_the_only_good_one_leaves_one_of_them(tmp_path: Path, mode: Mode) -> None:
+    assert kill_while_replacing(tmp_path, mode) > 10, "writes, both renames and the deletion are among the calls"
+
+
+def test_what_was_set_aside_is_litter_once_its_successor_has_the_name(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1)
+    aside = tmp_path / f"{folder_name(1)}.old-0123456789ab"
+    shutil.copytree(tmp_path / folder_name(1), aside)
+    open_manager(tmp_path).finish()
+    assert not aside.exists()
+    assert load_newest(tmp_path)[0].step == 1
+
+
+def test_a_half_deleted_one_is_not_put_back(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1, 2)
+    aside = tmp_path / f"{folder_name(2)}.old-0123456789ab"
+    (tmp_path / folder_name(2)).rename(aside)
+    (aside / "__0_0.distcp").unlink()
+    assert load_newest(tmp_path)[0].step == 1
+    assert not aside.exists()
 
 
 def test_leftovers_of_a_dead_writer_are_cleared_by_the_next(tmp_path: Path) -> None:

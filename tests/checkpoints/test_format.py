@@ -105,6 +105,8 @@ def test_only_exact_names_are_checkpoints(name: str, step: int | None) -> None:
     ("name", "temporary"),
     [
         ("step-00000012.tmp-0123456789ab", True),
+        ("step-00000012.old-0123456789ab", True),
+        ("step-00000012.new-0123456789ab", False),
         ("step-00000012", False),
         ("step-00000012.tmp-", False),
         ("step-00000012.tmp-mine", False),

@@ -13,6 +13,7 @@ import torch
 from trainwright.checkpoints.disk import Disk
 from trainwright.checkpoints.failures import CheckpointFailed
 from trainwright.checkpoints.format import folder_name, open_checkpoint, step_folders, step_of
+from trainwright.checkpoints.inventory import prune
 from trainwright.checkpoints.verify import verify
 from trainwright.models.layout import Layout
 from trainwright.runs.events import EventLog, read_events
@@ -130,6 +131,53 @@ def test_a_step_just_saved_is_not_saved_again(tmp_path: Path) -> None:
         manager.save(1, 1, 1, make_state(1))
         manager.save(1, 1, 1, make_state(1), wait=True)
     assert [event["step"] for event in read_events(tmp_path / "events") if event["kind"] == "saved"] == [1]
+
+
+def test_what_was_loaded_is_not_saved_again(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1)
+    before = (tmp_path / folder_name(1)).stat().st_ino
+    with open_manager(tmp_path, spec_sha256="cd" * 32) as manager:
+        state = make_state(0)
+        manager.load(open_checkpoint(tmp_path / folder_name(1)), state)
+        manager.save(1, 1, 1, state, wait=True)
+    assert (tmp_path / folder_name(1)).stat().st_ino == before
+
+
+def test_a_step_that_was_loaded_in_part_or_from_elsewhere_is_saved(tmp_path: Path) -> None:
+    save_steps(tmp_path / "there", 1)
+    for name, sections in (("other", ("model", "optimizer", "trainer")), ("there", ("model",))):
+        with open_manager(tmp_path / name, spec_sha256="cd" * 32) as manager:
+            state = make_state(0)
+            manager.load(
+                open_checkpoint(tmp_path / "there" / folder_name(1)), {part: state[part] for part in sections}
+            )
+            manager.save(1, 1, 1, make_state(7), wait=True)
+        assert load_newest(tmp_path / name)[1]["trainer"] == {"samples": 7}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_best_checkpoint_stays_however_old_it_is(tmp_path: Path, asynchronous: bool) -> None:
+    with open_manager(tmp_path, keep=2, asynchronous=asynchronous) as manager:
+        for step, best in ((10, 10), (20, 20), (30, 20), (40, 20), (50, 20)):
+            manager.save(step, step, step, make_state(step), best=best)
+    assert steps_in(tmp_path) == [50, 40, 20]
+    assert open_checkpoint(tmp_path / folder_name(50)).manifest.best == 20
+
+
+def test_pruning_keeps_the_best_checkpoint_too(tmp_path: Path) -> None:
+    with open_manager(tmp_path, keep=9) as manager:
+        for step in (10, 20, 30, 40):
+            manager.save(step, step, step, make_state(step), best=20)
+    assert prune(tmp_path, keep=1, dry_run=True).steps == (10, 30)
+    assert prune(tmp_path, keep=1).steps == (10, 30)
+    assert steps_in(tmp_path) == [40, 20]
+
+
+def test_pruning_puts_back_what_a_crash_left_aside_and_does_not_count_it_as_litter(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1, 2)
+    (tmp_path / folder_name(1)).rename(tmp_path / f"{folder_name(1)}.old-0123456789ab")
+    assert prune(tmp_path, keep=2).leftovers == ()
+    assert steps_in(tmp_path) == [2, 1]
 
 
 @pytest.mark.parametrize("call", ["save", "newest", "finish"])

@@ -14,7 +14,7 @@ from trainwright.checkpoints.disk import HashingStream, write_file
 from trainwright.checkpoints.format import MANIFEST, Checkpoint, Manifest, folder_name
 
 from .conftest import assert_same_state, load_newest, make_state, open_manager, save_steps
-from .crashes import kill_at_every_call, save_in_child
+from .crashes import kill_at_every_call, kill_while_replacing, save_in_child
 from .faults import CrashingDisk, LyingDisk, flip_bit
 
 Patch = pytest.MonkeyPatch
@@ -62,6 +62,19 @@ def a_background_save_is_of_the_moment_of_the_call(scratch: Path) -> None:
             saver.save(step, step, step, state)
             state["model"]["w"].fill_(-1)
         assert_same_state(load_newest(scratch)[1], make_state(step))
+
+
+def the_only_checkpoint_survives_its_replacement(scratch: Path) -> None:
+    """What ``commit`` promises where a checkpoint of the step is there already."""
+    kill_while_replacing(scratch, "process")
+
+
+def the_best_checkpoint_stays(scratch: Path) -> None:
+    """What ``save(best=…)`` promises."""
+    with open_manager(scratch, keep=1) as saver:
+        for step in (10, 20, 30):
+            saver.save(step, step, step, make_state(step), best=10)
+    assert (scratch / folder_name(10)).is_dir()
 
 
 def publish_before_the_manifest(patch: Patch) -> None:
@@ -115,8 +128,8 @@ def delete_in_place(patch: Patch) -> None:
 def delete_before_verifying(patch: Patch) -> None:
     """Believe that what was written is what is there."""
 
-    def retain(self: manager.CheckpointManager, checkpoint: Checkpoint) -> None:
-        self._delete(self._surplus(checkpoint.step))
+    def retain(self: manager.CheckpointManager, checkpoint: Checkpoint, best: int | None) -> None:
+        self._delete(self._surplus(checkpoint.step, best))
 
     patch.setattr(manager.CheckpointManager, "_retain", retain)
 
@@ -131,6 +144,27 @@ def save_without_a_copy(patch: Patch) -> None:
     patch.setattr(dcp.PrivateCopy, "take", lambda self, state: (state, {}))
 
 
+def delete_before_replacing(patch: Patch) -> None:
+    """Take the old checkpoint off the disk before the new one has its name."""
+
+    def replace(self: store.LocalStore, target: Path, source: Path) -> None:
+        self._take_out(target)
+        self._disk.rename(source, target)
+
+    patch.setattr(store.LocalStore, "_replace", replace)
+
+
+def forget_what_was_set_aside(patch: Patch) -> None:
+    """Clear everything that has no final name."""
+    patch.setattr(store.LocalStore, "_put_back", lambda self, path: False)
+
+
+def forget_the_best(patch: Patch) -> None:
+    """Keep by count alone."""
+    original = manager.surplus
+    patch.setattr(manager, "surplus", lambda *args, best, **options: original(*args, **options))
+
+
 MUTANTS: list[tuple[Callable[[Patch], None], Property]] = [
     (publish_before_the_manifest, no_death_leaves_a_broken_checkpoint),
     (skip_syncing_files, no_death_leaves_a_broken_checkpoint),
@@ -138,6 +172,9 @@ MUTANTS: list[tuple[Callable[[Patch], None], Property]] = [
     (delete_in_place, no_death_leaves_a_broken_checkpoint),
     (delete_before_verifying, a_bad_disk_costs_no_good_checkpoint),
     (trust_the_newest_name, a_flipped_bit_is_never_loaded),
+    (delete_before_replacing, the_only_checkpoint_survives_its_replacement),
+    (forget_what_was_set_aside, the_only_checkpoint_survives_its_replacement),
+    (forget_the_best, the_best_checkpoint_stays),
     (save_without_a_copy, a_background_save_is_of_the_moment_of_the_call),
 ]
 

@@ -21,7 +21,8 @@ VERSION = 1
 Framework = Literal["dcp", "deepspeed", "hf", "other"]
 
 _STEP_FOLDER = re.compile(r"step-(\d{8,})")
-_TEMPORARY = re.compile(r"step-\d{8,}\.tmp-[0-9a-f]{8,32}")
+_TEMPORARY = re.compile(r"step-\d{8,}\.(?:tmp|old)-[0-9a-f]{8,32}")
+_SET_ASIDE = re.compile(r"(step-\d{8,})\.old-[0-9a-f]{8,32}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -66,6 +67,8 @@ class Manifest:
     versions: dict[str, str]
     spec_sha256: str
     files: tuple[FileRecord, ...] = field(default=())
+    best: int | None = None
+    """Step of the best model when it was saved, whose checkpoint stays; None where nothing tells models apart."""
 
     @property
     def size(self) -> int:
@@ -84,6 +87,7 @@ class Manifest:
             "framework": self.framework,
             "versions": dict(sorted(self.versions.items())),
             "spec_sha256": self.spec_sha256,
+            "best": self.best,
             "files": [asdict(record) for record in sorted(self.files, key=lambda record: record.path)],
         }
         return {**values, "digest": _digest(values)}
@@ -119,7 +123,7 @@ class Manifest:
         counts = {name: _count(name, values[name]) for name in ("step", "samples", "tokens", "attempt")}
         if values["framework"] not in get_args(Framework):
             raise ValueError(f"framework {values['framework']!r}; one of {', '.join(get_args(Framework))}")
-        layout = values["layout"]
+        layout, best = values["layout"], values.get("best")  # older manifests have no best
         return cls(
             **counts,
             layout=None if layout is None else Layout.from_dict(layout),
@@ -127,6 +131,7 @@ class Manifest:
             versions={str(name): str(version) for name, version in values["versions"].items()},
             spec_sha256=str(values["spec_sha256"]),
             files=_records(values["files"]),
+            best=None if best is None else _count("best", best),
         )
 
 
@@ -155,8 +160,14 @@ def step_of(name: str) -> int | None:
 
 
 def is_temporary(name: str) -> bool:
-    """True for the name of an uncommitted folder: ``step-<8 digits>.tmp-<hex>`` and nothing else."""
+    """True for the name of a folder on its way in or out: ``step-<8 digits>.tmp-<hex>`` or ``.old-<hex>``."""
     return _TEMPORARY.fullmatch(name) is not None
+
+
+def set_aside_from(name: str) -> str | None:
+    """Name of the checkpoint that stood where its replacement was about to go; None for any other folder."""
+    found = _SET_ASIDE.fullmatch(name)
+    return found[1] if found else None
 
 
 def step_folders(folder: Path) -> list[Path]:

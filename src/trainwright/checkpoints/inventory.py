@@ -96,7 +96,7 @@ def check(
 def prune(
     folder: Path, *, keep: int, keep_every: int | None = None, dry_run: bool = False, progress: Progress | None = None
 ) -> Pruned:
-    """Delete all but the newest ``keep`` and every ``keep_every``-th, and what crashed saves left.
+    """Delete all but the newest ``keep``, every ``keep_every``-th and the best, and what crashed saves left.
 
     First the newest is read back. AnswerNo when it is damaged, or when a live process writes to the folder.
     """
@@ -107,19 +107,20 @@ def prune(
     newest = next(check(folder, step=max(good), progress=progress))
     if newest.damage:
         raise CheckpointDamaged(newest.folder, newest.damage)
-    doomed = surplus(good, bad, keep=keep, keep_every=keep_every, verified=newest.step)
+    best = newest.checkpoint.manifest.best if newest.checkpoint else None
+    doomed = surplus(good, bad, keep=keep, keep_every=keep_every, verified=newest.step, best=best)
     try:
         if not store.owned():
             raise AnswerNo(
                 f"{folder} is being written to by a live run",
                 "it deletes by itself (checkpoint.keep); cancel it first to prune by hand",
             )
-        left = store.leftovers()
-        size = sum(_bytes(folder / f"step-{step:08d}") for step in doomed) + sum(map(_bytes, left))
+        sizes = {path: _bytes(path) for path in store.leftovers()}
+        left = list(sizes) if dry_run else store.clear_leftovers()  # before deleting, or it could put back what goes
+        size = sum(_bytes(folder / f"step-{step:08d}") for step in doomed) + sum(sizes[path] for path in left)
         if not dry_run:
             for step in doomed:
                 store.delete(step)
-            store.clear_leftovers()
     finally:
         store.close()
     return Pruned(tuple(doomed), tuple(path.name for path in left), size, newest.step)

@@ -78,8 +78,7 @@ class CheckpointManager:
         self._pending: Future[None] | None = None
         self._verified: set[str] = set()  # names of folders whose every byte was read back in this process
         self._damaged: dict[int, list[Damage]] = {}
-        self._saved: int | None = None
-        self._best: int | None = None
+        self._saved: tuple[int, int, int] | None = None  # step, samples and tokens of the state that is on the disk
         self._ranks.from_first("opening the checkpoint folder", self._store.open)
 
     def save(
@@ -89,20 +88,20 @@ class CheckpointManager:
 
         ``state`` is ``{"model": {name: tensor}, "optimizer": {…}, "trainer": {plain JSON values}}``; tensors may be
         DTensors. ``wait`` commits before returning even where saves are asynchronous. ``best`` is the step of the
-        best model so far, whose checkpoint stays. A step that was just saved is
-        not saved again. CheckpointFailed when this save, or the one before it in the background, failed.
+        best model so far, whose checkpoint stays. What was just saved or loaded is not saved again. CheckpointFailed
+        when this save, or the one before it in the background, failed.
         """
         start = time.perf_counter()
         self.settle()
-        if step == self._saved:
+        if (step, samples, tokens) == self._saved:
             return time.perf_counter() - start
         background = self._asynchronous and not wait
-        work = self._prepare(step, samples, tokens, state, private=background)
+        work = self._prepare(step, samples, tokens, state, best=best, private=background)
         if background:
             self._pending = self._worker.submit(self._save_and_retain, work)
         else:
             checkpoint = self._write(work)
-            self._pending = self._worker.submit(self._retain, checkpoint)
+            self._pending = self._worker.submit(self._retain, checkpoint, best)
         return time.perf_counter() - start
 
     def finish(self) -> None:
@@ -146,6 +145,8 @@ class CheckpointManager:
         if "trainer" in state:
             text = self._ranks.from_first("reading the trainer's state", (checkpoint.folder / TRAINER).read_bytes)
             state["trainer"] = json.loads(text)
+        if checkpoint.folder.parent == self.folder and {"model", "optimizer", "trainer"} <= state.keys():
+            self._saved = _position(checkpoint.manifest)
 
     def __enter__(self) -> Self:
         return self
@@ -163,7 +164,9 @@ class CheckpointManager:
         if pending is not None:
             pending.result()
 
-    def _prepare(self, step: int, samples: int, tokens: int, state: dcp.State, *, private: bool) -> _Work:
+    def _prepare(
+        self, step: int, samples: int, tokens: int, state: dcp.State, *, best: int | None, private: bool
+    ) -> _Work:
         """Take what a save needs from the live state. An error is carried along, for all ranks to hear of."""
         manifest = Manifest(
             step=step,
@@ -178,6 +181,7 @@ class CheckpointManager:
                 "python": platform.python_version(),
             },
             spec_sha256=self._spec_sha256,
+            best=best,
         )
         try:
             tensors = {name: section for name, section in state.items() if name != "trainer"}
@@ -190,7 +194,7 @@ class CheckpointManager:
             return _Work(manifest, {}, {}, b"", error)
 
     def _save_and_retain(self, work: _Work) -> None:
-        self._retain(self._write(work))
+        self._retain(self._write(work), work.manifest.best)
 
     def _write(self, work: _Work) -> Checkpoint:
         """Write, prove and commit one checkpoint. On failure nothing of it stays and every rank raises the same."""
@@ -209,7 +213,7 @@ class CheckpointManager:
                 self._store.drop(temporary)
             self._event("failed", **{"class": "checkpoint", "step": step, "exception": str(error)})
             raise self._explained(error) from error
-        self._saved = step
+        self._saved = _position(checkpoint.manifest)
         self._verified.discard(checkpoint.folder.name)
         self._damaged.pop(step, None)
         self._event("saved", step=step, bytes=checkpoint.manifest.size, seconds=round(time.perf_counter() - start, 3))
@@ -223,9 +227,9 @@ class CheckpointManager:
             return []
         return [write_file(self._disk, self.folder / temporary / TRAINER, text)]
 
-    def _retain(self, checkpoint: Checkpoint) -> None:
+    def _retain(self, checkpoint: Checkpoint, best: int | None) -> None:
         """Delete what may go, after reading ``checkpoint`` back. Damage and undeletable folders are reported."""
-        doomed = self._ranks.from_first("choosing what to keep", lambda: self._surplus(checkpoint.step))
+        doomed = self._ranks.from_first("choosing what to keep", lambda: self._surplus(checkpoint.step, best))
         if not doomed:
             return
         if damage := self._verify(checkpoint, None):
@@ -236,7 +240,7 @@ class CheckpointManager:
         if self._ranks.rank == 0:
             self._delete(doomed)
 
-    def _surplus(self, verified: int) -> list[int]:
+    def _surplus(self, verified: int, best: int | None) -> list[int]:
         if not self._store.owned():
             return []  # another writer lives: what is surplus to us may be its newest
         good, bad = self._store.look()
@@ -247,7 +251,7 @@ class CheckpointManager:
             keep=self._keep,
             keep_every=self._keep_every,
             verified=verified,
-            best=self._best,
+            best=best,
         )
 
     def _delete(self, steps: list[int]) -> None:
@@ -292,6 +296,10 @@ class CheckpointManager:
             f"point storage at a larger disk. Checkpoints saved before are untouched"
         )
         return CheckpointFailed(error.message, way_out, error.causes)
+
+
+def _position(manifest: Manifest) -> tuple[int, int, int]:
+    return manifest.step, manifest.samples, manifest.tokens
 
 
 def _raise(error: Exception | None) -> None:

@@ -1,8 +1,9 @@
 """The local commit protocol: how a checkpoint comes into being in a folder, and how it goes, crash or no crash.
 
 Everything is written to ``step-N.tmp-<uuid>``: files, then the manifest, each synced, then the folder; one rename
-makes it ``step-N``; the parent is synced. Deletion is the same backwards: one rename takes the checkpoint out, then
-its files go. A reader thus sees a whole checkpoint or none. No torch; one process (rank 0) calls this.
+makes it ``step-N``; the parent is synced. A checkpoint that it replaces is set aside as ``step-N.old-<uuid>`` before
+and deleted after; a crash between puts it back. Deletion is the same backwards: one rename takes the checkpoint out,
+then its files go. A reader thus sees a whole checkpoint or none. No torch; one process (rank 0) calls this.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from trainwright.checkpoints.format import (
     folder_name,
     is_temporary,
     open_checkpoint,
+    set_aside_from,
     step_folders,
 )
 from trainwright.checkpoints.verify import glance, verify
@@ -67,6 +69,7 @@ class LocalStore:
         """Turn a finished temporary folder, its files already synced, into a checkpoint; gives its folder.
 
         A checkpoint of the same step that is whole and stands at the same sample stays, and the new one is dropped.
+        Any other is deleted once the new one has its name: at every moment one of them is there or can be put back.
         """
         source, target = self.folder / temporary, self.folder / folder_name(manifest.step)
         write_file(self._disk, source / MANIFEST, manifest.encode())
@@ -75,9 +78,10 @@ class LocalStore:
             if _same_state(target, manifest):
                 self.drop(temporary)
                 return target
-            self._take_out(target)
-        self._disk.rename(source, target)
-        self._disk.sync_folder(self.folder)
+            self._replace(target, source)
+        else:
+            self._disk.rename(source, target)
+            self._disk.sync_folder(self.folder)
         self._in_work.discard(temporary)
         return target
 
@@ -114,16 +118,20 @@ class LocalStore:
         return [self.folder / name for name in names if name not in self._in_work]
 
     def clear_leftovers(self) -> list[Path]:
-        """Remove what crashed saves and deletions left, unless another writer lives; gives what was removed."""
+        """Remove what crashed saves and deletions left, unless another writer lives; gives what was removed.
+
+        A checkpoint that was set aside for one that never came gets its name back.
+        """
         found = self.leftovers()
         if not found:
             self.owned()  # a writer holds the lock also when there is nothing to clear
             return []
         if not self.owned():
             return []
-        for path in found:
+        removed = [path for path in found if not self._put_back(path)]
+        for path in removed:
             self._disk.remove_tree(path)
-        return found
+        return removed
 
     def owned(self) -> bool:
         """True when this store holds the folder's lock or can take it now. Only then may anything be deleted."""
@@ -139,6 +147,32 @@ class LocalStore:
             os.close(descriptor)
             return all(_age(path) > _UNLOCKABLE_AGE for path in self.leftovers())
         self._lock = descriptor
+        return True
+
+    def _replace(self, target: Path, source: Path) -> None:
+        """Let ``source`` take the name of ``target``, which goes only when that is on the disk."""
+        aside = self.folder / f"{target.name}.old-{uuid.uuid4().hex[:12]}"
+        self._disk.rename(target, aside)
+        try:
+            self._disk.rename(source, target)
+        except OSError:
+            self._disk.rename(aside, target)
+            raise
+        self._disk.sync_folder(self.folder)
+        self._disk.remove_tree(aside)
+
+    def _put_back(self, path: Path) -> bool:
+        """Give a whole checkpoint that was set aside its name back, if that is free; False when it is litter."""
+        name = set_aside_from(path.name)
+        if name is None or (self.folder / name).exists():
+            return False
+        try:
+            if glance(open_checkpoint(path)):
+                return False
+        except ManifestError:
+            return False
+        self._disk.rename(path, self.folder / name)
+        self._disk.sync_folder(self.folder)
         return True
 
     def _take_out(self, target: Path) -> None:
@@ -165,6 +199,6 @@ def _same_state(target: Path, manifest: Manifest) -> bool:
 
 
 def _age(path: Path) -> float:
-    """Seconds since anything in a folder changed."""
-    times = [path.stat().st_mtime, *(inner.stat().st_mtime for inner in path.rglob("*"))]
-    return time.time() - max(times)
+    """Seconds since anything in a folder, or its own name, changed."""
+    changes = [path.stat(), *(inner.stat() for inner in path.rglob("*"))]
+    return time.time() - max(max(status.st_mtime, status.st_ctime) for status in changes)
