@@ -55,12 +55,15 @@ def read_document(path: Path, only: str, require: float) -> int:
         if only == "all" or missed:
             print(f"\n{snippet.name}, line {snippet.line}: {len(wanted) - len(missed)} of {len(wanted)} defects")
             for defect in missed:
-                print(f"     MISS {defect.number}: {' or '.join(defect.rules) or 'no rule'}")
+                reason = defect.not_checkable or f"{' or '.join(defect.rules) or 'no rule'}"
+                print(f"     MISS {defect.number}: {reason}")
         if only == "all":
             for f in own:
                 print(f"     {snippet.line + f.line} {f.severity} {f.rule} {f.why}; {f.instead}")
     recall = 100.0 * hits / max(1, len(expected))
-    print(f"\nrecall {recall:.1f} % ({hits} of {len(expected)} defects) in {len(found)} snippets")
+    hidden = sum(1 for defect in expected if defect.not_checkable)
+    print(f"\nrecall {recall:.1f} % ({hits} of {len(expected)} defects, of which files cannot show {hidden}), in")
+    print(f"{len(found)} snippets")
     return 0 if recall >= require else 1
 
 

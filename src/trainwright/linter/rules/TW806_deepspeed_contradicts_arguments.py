@@ -37,7 +37,7 @@ class DeepspeedContradictsArguments(TrainerRule):
     def check(self, subject: TrainerArguments, project: Project) -> Iterator[Hit]:
         """Every pair that is stated twice."""
         config, guessed = subject.deepspeed, False
-        if config is None and subject.nearby is not None:
+        if config is None and subject.nearby is not None and subject.launch is not None:
             config, guessed = subject.nearby.node, True
         if config is None or not subject.is_hugging_face:
             return

@@ -25,7 +25,9 @@ class OptimizerReplacedByOffload(TrainerRule):
 
     def check(self, subject: TrainerArguments, project: Project) -> Iterator[Hit]:
         """Torch optimizers of runs whose DeepSpeed file offloads the optimizer and names none itself."""
-        config = subject.deepspeed
+        config, guessed = subject.deepspeed, False
+        if config is None and subject.nearby is not None:
+            config, guessed = subject.nearby.node, True
         named = subject.text("optim", "optimizer")
         if config is None or not isinstance(named, Known) or config.get("optimizer").exists:
             return
@@ -35,9 +37,10 @@ class OptimizerReplacedByOffload(TrainerRule):
         changed = [name for name in ("adam_beta1", "adam_beta2", "adam_epsilon") if subject.states(name)]
         yield self.hit(
             named,
-            f"the optimizer's state is offloaded to {device}, so Accelerate replaces {named.value} by "
+            ("if it runs with the DeepSpeed file beside it, " if guessed else "")
+            + f"the optimizer's state is offloaded to {device}, so Accelerate replaces {named.value} by "
             "DeepSpeedCPUAdam and copies the learning rate and weight decay only"
             + (f": {', '.join(changed)} are lost" if changed else ""),
             "an optimizer section in the DeepSpeed file with all its parameters, or no offload",
-            severity="warning" if changed else None,
+            severity="warning" if changed and not guessed else None,
         )

@@ -39,4 +39,5 @@ ACCELERATORS: dict[str, str] = {
     "TW234": "TW234_model_does_not_fit:ModelDoesNotFit",
     "TW235": "TW235_neuron_xla_ended:NeuronXlaEnded",
     "TW236": "TW236_neuron_host_without_driver:NeuronHostWithoutDriver",
+    "TW237": "TW237_device_plugin_missing:DevicePluginMissing",
 }

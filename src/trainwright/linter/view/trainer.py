@@ -47,7 +47,8 @@ class TrainerArguments:
     deepspeed_file: ConfigDocument | None = None
     module: PythonDocument | None = None
     nearby: ConfigDocument | None = None
-    """The only DeepSpeed file in sight, when the one that the run names is not: a guide's snippets have no names."""
+    """The only DeepSpeed file in sight, when the one that the run names is not (a guide's snippets have no names), or
+    beside a file of arguments that names none."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -222,7 +223,8 @@ def _add_deepspeed(run: TrainerArguments, project: Project) -> None:
         if isinstance(found, ConfigDocument) and found.role == "deepspeed":
             run.deepspeed, run.deepspeed_file = found.node, found
             return
-    if any((name or "").endswith(".json") for name in names):
+    unnamed = run.launch is None and not any(names)
+    if unnamed or any((name or "").endswith(".json") for name in names):
         others = project.near(run.document, project.configs("deepspeed"))
         run.nearby = others[0] if len(others) == 1 else None
 
