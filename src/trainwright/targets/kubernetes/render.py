@@ -42,7 +42,10 @@ def render(
     run = Run(run_id, plan, spec, site, chosen, root, node, _own_script(run))
     objects = {"config.yaml": [*([config.claim(run)] if run.makes_claim else []), config.config_map(run)]}
     objects |= module.files(run)
-    objects = overrides.apply(spec.target.overrides, objects, chosen["kubernetes"])
+    # names that the kind itself has read are no patches
+    read = getattr(module, "OVERRIDES", ())
+    patches = {name: patch for name, patch in spec.target.overrides.items() if name not in read}
+    objects = overrides.apply(patches, objects, chosen["kubernetes"])
     heading = _heading(kind, run)
     files = [
         BundleFile(path, documents(found, heading if order > 1 else ""), order)
