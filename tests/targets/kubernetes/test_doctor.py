@@ -159,7 +159,7 @@ def test_each_permission_that_is_denied_is_named_with_its_rule(cluster: FakeClus
     cluster.create = answer  # type: ignore[method-assign]
     found = told(cluster)
     assert list(found) == ["permission to patch jobsets.jobset.x-k8s.io"]
-    assert "verbs [patch]" in next(iter(found.values())).fix
+    assert "verbs: [patch]" in next(iter(found.values())).fix
 
 
 def test_what_may_not_be_read_is_unknown_and_not_missing(cluster: FakeCluster) -> None:

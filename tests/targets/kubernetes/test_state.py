@@ -317,3 +317,28 @@ def test_what_a_run_has_cost_is_told_while_it_waits_too() -> None:
     state = state_of(seen(jobset(), waiting(), price=32.77, spent_hours=2.0))
     assert state.cost == 65.54
     assert state_of(seen(jobset(), waiting())).cost is None
+
+
+def test_of_the_nodes_that_are_meant_it_is_told_what_closes_them() -> None:
+    text = (
+        "0/10 nodes are available: 2 node(s) didn't match Pod's node affinity/selector,"
+        " 8 node(s) had untolerated taint {nvidia.com/gpu: present}."
+    )
+    snapshot = seen(jobset(), waiting(text, spec={"containers": [{"name": "t"}], "nodeSelector": {"pool": "gpu"}}))
+    assert wants(snapshot, state_of(snapshot)) == {"nodes"}
+    taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
+    nodes = [
+        {"metadata": {"name": "g", "labels": {"pool": "gpu"}}, "spec": {"taints": [taint]}},
+        {"metadata": {"name": "c", "labels": {"pool": "cpu"}}},
+    ]
+    reason = state_of(replace(snapshot, nodes=tuple(nodes))).reason
+    assert reason is not None
+    assert (reason.id, reason.sentence[:10]) == ("ksched-taint", "1 node(s) ")
+    nodes[0]["spec"] = {"unschedulable": True}
+    reason = state_of(replace(snapshot, nodes=tuple(nodes))).reason
+    assert reason is not None
+    assert reason.id == "ksched-cordoned"
+    nodes[0]["metadata"] = {"name": "g"}
+    reason = state_of(replace(snapshot, nodes=tuple(nodes))).reason
+    assert reason is not None
+    assert reason.id == "ksched-affinity"

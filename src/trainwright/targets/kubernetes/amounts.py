@@ -22,6 +22,51 @@ class Room:
     next_step: str
 
 
+def closed(
+    nodes: Sequence[Object], selector: Mapping[str, str], tolerations: Sequence[Mapping[str, object]]
+) -> str | None:
+    """What closes every node that a pod's labels mean, in the scheduler's words; None when something else does.
+
+    The scheduler counts all nodes of the cluster and asks for taints before labels, so that its message hides which
+    nodes were meant.
+    """
+    meant = [one for one in nodes if has_labels(one, selector)]
+    if not meant:
+        return None
+    cordoned = [one for one in meant if (one.get("spec") or {}).get("unschedulable")]
+    if len(cordoned) == len(meant):
+        return f"{len(meant)} node(s) were unschedulable"
+    taints = [taint for one in meant if one not in cordoned and (taint := untolerated(one, tolerations)) is not None]
+    if len(taints) + len(cordoned) < len(meant):
+        return None
+    first = taints[0]
+    return f"{len(meant)} node(s) had untolerated taint {{{first.get('key')}: {first.get('value') or ''}}}"
+
+
+def has_labels(node: Object, selector: Mapping[str, str]) -> bool:
+    """Whether a node carries all labels of a selector."""
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    return all(labels.get(name) == value for name, value in selector.items())
+
+
+def untolerated(node: Object, tolerations: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:
+    """The first taint of a node that keeps pods with these tolerations away."""
+    for taint in (node.get("spec") or {}).get("taints") or ():
+        if taint.get("effect") != "PreferNoSchedule" and not any(_tolerates(one, taint) for one in tolerations):
+            found: Mapping[str, object] = taint
+            return found
+    return None
+
+
+def _tolerates(toleration: Mapping[str, object], taint: Mapping[str, object]) -> bool:
+    key, effect = toleration.get("key"), toleration.get("effect")
+    if effect and effect != taint.get("effect"):
+        return False
+    if toleration.get("operator") == "Exists":
+        return key in (None, "", taint.get("key"))
+    return key == taint.get("key") and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
 def quantity(text: object) -> float:
     """``500m``, ``32Gi``, ``8`` as a number; 0 for anything else."""
     value = str(text)

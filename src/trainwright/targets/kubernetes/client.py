@@ -66,7 +66,7 @@ class HttpCluster:
         space = self._space(resource, namespace)
         asked = self._asked("get", resource, space, name)
         response = self._send("GET", resource.path(space, name))
-        if response.status_code == 404 and _is_status(response, of=name):
+        if response.status_code == 404 and _is_absent(response, resource, name):
             return None
         return self._read(response, asked)
 
@@ -303,11 +303,11 @@ def _parsed(text: str) -> Any:  # Any: a JSON value, or the text itself
         return text
 
 
-def _is_status(response: Any, of: str) -> bool:
-    """True for the API server's own "no such object"; False when it does not know the kind, or the namespace."""
+def _is_absent(response: Any, resource: Resource, name: str) -> bool:
+    """True for "no such object"; False when the API server does not know the kind, or the namespace."""
     body = _parsed(response.text)
     details = (body.get("details") or {}) if isinstance(body, dict) else {}
-    return bool(details.get("name") == of and details.get("kind") != "namespaces")
+    return bool(details.get("name") == name and details.get("kind") == resource.plural)
 
 
 def _is_final(error: Exception) -> bool:

@@ -82,20 +82,24 @@ def _permissions(cluster: Cluster, needs: Needs) -> Iterator[Check]:
     }  # fmt: skip
     for version, kind in needs.kinds:
         try:
-            wanted[cluster.resource(version, kind)] = ("get", "list", "patch", "delete")
+            # server-side apply of an object that is not there needs both of the first two
+            wanted[cluster.resource(version, kind)] = ("create", "patch", "get", "list", "delete")
         except TrainwrightError:
             continue
-    denied: list[tuple[str, str, str]] = []
-    for resource, verbs in wanted.items():
-        denied += [(resource.group, resource.plural, verb) for verb in verbs if not _may(cluster, verb, resource)]
+    denied = {
+        (resource.group, resource.plural): verbs_
+        for resource, verbs in wanted.items()
+        if (verbs_ := [verb for verb in verbs if not _may(cluster, verb, resource)])
+    }
     if not _may(cluster, "get", POD, "log"):
-        denied.append(("", "pods/log", "get"))
+        denied["", "pods/log"] = ["get"]
     if not denied:
         yield Check("ok", "permissions", "submit, watch, read logs, cancel")
-    for group, plural, verb in denied:
+    for (group, plural), verbs_ in denied.items():
         name = f"{plural}.{group}" if group else plural
-        fix = f"a Role rule in {cluster.namespace}: apiGroups [{group!r}], resources [{plural}], verbs [{verb}]"
-        yield Check("missing", f"permission to {verb} {name}", "is denied to you", fix)
+        shown = ", ".join(verbs_)
+        fix = f'a Role rule in {cluster.namespace}: apiGroups: ["{group}"], resources: [{plural}], verbs: [{shown}]'
+        yield Check("missing", f"permission to {shown} {name}", "is denied to you", fix)
 
 
 def _may(cluster: Cluster, verb: str, resource: Resource, sub: str = "") -> bool:

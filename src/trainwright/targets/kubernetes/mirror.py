@@ -52,7 +52,7 @@ def tell_events(run: RunFolder, events: Iterable[Event], attempt: int) -> None:
     """Append events of the cluster that were not told yet."""
     state = _state(run)
     told: dict[str, int] = state.setdefault("events", {})
-    fresh = [one for one in events if told.get(one.uid, 0) < one.count]
+    fresh = [one for one in events if one.uid not in told]  # what repeats itself is told once
     if not fresh:
         return
     run.events.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainwright.facts import kinds
 from trainwright.spec.site import KubernetesSite
-from trainwright.targets.kubernetes.amounts import quantity
+from trainwright.targets.kubernetes.amounts import quantity, untolerated
 from trainwright.targets.kubernetes.cluster import Object
 from trainwright.targets.kubernetes.submission import Placed
 
@@ -110,27 +110,18 @@ def _need(stage: str, count: int, template: Mapping[str, Any]) -> PodNeed:
 
 def fits(node: Object, need: PodNeed) -> str:
     """Why a node takes no such pod, whatever else runs there; empty when it does."""
-    about, spec, status = node.get("metadata") or {}, node.get("spec") or {}, node.get("status") or {}
+    about, status = node.get("metadata") or {}, node.get("status") or {}
     labels, allocatable = about.get("labels") or {}, status.get("allocatable") or {}
     for name, value in need.selector.items():
         if labels.get(name) != value:
             return f"label {name}={value}"
-    for taint in spec.get("taints") or ():
-        if taint.get("effect") != "PreferNoSchedule" and not any(_tolerates(one, taint) for one in need.tolerations):
-            return f"taint {taint.get('key')}"
+    taint = untolerated(node, need.tolerations)
+    if taint is not None:
+        return f"taint {taint.get('key')}"
     for name, amount in need.requests.items():
         if quantity(allocatable.get(name, "0")) < amount:
             return name
     return ""
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    key, effect = toleration.get("key"), toleration.get("effect")
-    if effect and effect != taint.get("effect"):
-        return False
-    if toleration.get("operator") == "Exists":
-        return key in (None, "", taint.get("key"))
-    return bool(key == taint.get("key") and (toleration.get("value") or "") == (taint.get("value") or ""))
 
 
 def _labels(one: Object) -> Mapping[str, Any]:

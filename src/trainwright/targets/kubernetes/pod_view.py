@@ -69,6 +69,8 @@ class PodView:
     restarts: int = 0
     claims: tuple[str, ...] = ()
     devices: tuple[tuple[str, int], ...] = ()
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Mapping[str, Any], ...] = ()
     ended: tuple[Ended, ...] = ()
     waits: tuple[Waits, ...] = ()
     containers: tuple[str, ...] = ()
@@ -94,6 +96,8 @@ class PodView:
                 "disrupted": (str(disrupted[0]), str(disrupted[1])) if disrupted else None,
                 "claims": tuple(values.get("claims") or ()),
                 "devices": tuple((str(name), int(count)) for name, count in values.get("devices") or ()),
+                "selector": tuple((str(name), str(value)) for name, value in values.get("selector") or ()),
+                "tolerations": tuple(values.get("tolerations") or ()),
                 "ended": tuple(Ended(**one) for one in values.get("ended") or ()),
                 "waits": tuple(Waits(**one) for one in values.get("waits") or ()),
                 "containers": tuple(values.get("containers") or ()),
@@ -139,6 +143,8 @@ def pod_view(pod: Object) -> PodView:
         restarts=restarts,
         claims=_claims(spec),
         devices=_devices(spec),
+        selector=tuple((spec.get("nodeSelector") or {}).items()),
+        tolerations=tuple(spec.get("tolerations") or ()),
         ended=ended,
         waits=waits,
         containers=tuple(str(one.get("name")) for one in spec.get("containers") or ()),

@@ -25,6 +25,7 @@ class Event:
     at: float = 0.0
     count: int = 1
     uid: str = ""
+    warning: bool = False
 
     @property
     def about(self) -> tuple[str, str]:
@@ -99,6 +100,7 @@ def event(object_: Object) -> Event:
         str(about.get("kind")), str(about.get("name")), str(object_.get("reason") or ""),
         str(object_.get("message") or object_.get("note") or ""), str(source or ""), at,
         int(object_.get("count") or series.get("count") or 1), str((object_.get("metadata") or {}).get("uid") or ""),
+        object_.get("type") == "Warning",
     )  # fmt: skip
 
 

@@ -15,11 +15,12 @@ from trainwright.targets.kubernetes.failing import Verdict, why_failed
 from trainwright.targets.kubernetes.outcome import Outcome, outcome
 from trainwright.targets.kubernetes.pod_view import PodView, seconds
 from trainwright.targets.kubernetes.snapshot import Snapshot, Stage
-from trainwright.targets.kubernetes.waiting import why_waiting
+from trainwright.targets.kubernetes.waiting import CLOSED, why_waiting
 
 ORDER = ("prepare", "train", "finish")
 Want = Literal["claims", "nodes", "queue"]
 _NODES_SHOWN = 4
+_JUST_STARTING = ("k8s-starting",)  # says only that it goes on; what was before says more
 
 
 def state_of(seen: Snapshot) -> JobState:
@@ -49,7 +50,7 @@ def wants(seen: Snapshot, state: JobState) -> set[Want]:
     found: set[Want] = set()
     if reason.class_ == "volume" and seen.claims is None and any(pod.claims for pod in seen.pods):
         found.add("claims")
-    if reason.id.startswith("ksched-insufficient") and seen.nodes is None:
+    if (reason.id.startswith("ksched-insufficient") or reason.id in CLOSED) and seen.nodes is None:
         found.add("nodes")
     if reason.id.startswith("kueue-") and reason.class_ == "quota" and seen.queue is None:
         found.add("queue")
@@ -74,17 +75,19 @@ def _current(seen: Snapshot) -> Stage | None:
 def _live(seen: Snapshot, stage: Stage, name: str, pods: Sequence[PodView], out: Outcome) -> JobState:
     object_ = stage.object_ or {}
     created = seconds((object_.get("metadata") or {}).get("creationTimestamp"))
-    alive = [pod for pod in pods if not pod.deleting and not pod.gone]
+    alive = _latest([pod for pod in pods if not pod.deleting and not pod.gone and pod.phase != "Failed"])
     at_work = [pod for pod in alive if pod.running or pod.phase == "Succeeded"]
     base = JobState("PENDING", None, None, _nodes(alive), seen.attempt, created)
     if alive and len(at_work) == len(alive):
         begun = max((pod.started for pod in alive if pod.started is not None), default=created)
         phase: Phase = "STARTING" if name == "prepare" else "RUNNING"
         return replace(base, phase=phase, reason=_restarted(seen, name), since=begun)
-    placed = [pod for pod in alive if pod.node is not None and pod.phase != "Failed"]
+    placed = [pod for pod in alive if pod.node is not None]
     reason = why_waiting(seen, stage, alive)
+    if reason is None or reason.id in _JUST_STARTING:
+        reason = _restarted(seen, name) or reason
     if reason is None and not alive and pods:
-        reason = _restarted(seen, name) or _reason("k8s-restarting", "unknown", f"{name} is being started again")
+        reason = _reason("k8s-restarting", "unknown", f"{name} is being started again")
     if reason is None and out.fate == "live":
         text = f"{stage.kind} {stage.object_name} is there; its controller has made no pods yet"
         reason = _reason("k8s-no-pods", "dependency", text, f"trainwright status --watch {seen.run_id}", "after-wait")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainwright.runs.state import Reason
-from trainwright.targets.kubernetes.amounts import room
+from trainwright.targets.kubernetes.amounts import closed, room
 from trainwright.targets.kubernetes.cluster import Object
 from trainwright.targets.kubernetes.outcome import outcome
 from trainwright.targets.kubernetes.pod_view import PodView, Waits
@@ -22,6 +22,8 @@ from trainwright.targets.reasons import Match, explain, match, provisioning, sch
 #: Classes that no waiting changes: then what the node supply says is the whole answer.
 _FINAL = ("quota", "constraint", "permission", "config", "volume")
 _NORMAL_WAITS = ("ContainerCreating", "PodInitializing", "")
+#: Refusals by labels, taints and cordons: the message mixes nodes that were meant with those that never were.
+CLOSED = ("ksched-affinity", "ksched-taint", "ksched-taint-plain", "ksched-cordoned")
 _SUPPLY = ("karpenter", "cluster-autoscaler")
 
 
@@ -56,6 +58,13 @@ def _not_created(seen: Snapshot, stage: Stage) -> Iterator[Reason]:
         yield Reason(
             "k8s-create-refused", "unknown", _ended(f"No pod can be made: {one.message}"), "", raw=one.message
         )
+        return
+    warned = [one for one in seen.events if one.about == (stage.kind, stage.object_name) and one.warning]
+    if warned:
+        one = warned[-1]
+        text = f"The controller of {stage.kind} {stage.object_name} cannot go on ({one.reason}): {one.message}"
+        next_step = f"kubectl -n {seen.namespace} describe {stage.kind.lower()} {stage.object_name}"
+        yield Reason("k8s-controller-warns", "config", _ended(text), next_step, raw=one.message)
         return
     if stage.object_ is not None:
         conditions = (stage.object_.get("status") or {}).get("conditions") or ()
@@ -189,6 +198,11 @@ def _told_better(seen: Snapshot, pod: PodView, found: Match) -> Reason:
             next_step = told_room.next_step if never else reason.next_step
             retry = "none" if never else reason.retry
             return replace(reason, sentence=_ended(sentence), next_step=next_step, retry=retry)
+    if found.entry.id in CLOSED and seen.nodes is not None:
+        words = closed(seen.nodes, dict(pod.selector), pod.tolerations)
+        better = match("kube-scheduler", words) if words is not None else None
+        if better is not None:
+            return replace(better.reason, raw=reason.raw)
     return reason
 
 
