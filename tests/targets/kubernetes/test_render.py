@@ -164,6 +164,14 @@ def test_training_holds_whole_nodes_with_all_their_interfaces(kind: str, case: s
     assert all(one in ({}, expected) for one in held), "a launcher or head holds nothing"
 
 
+def test_zones_are_asked_for_only_where_nodes_have_them() -> None:
+    for instance, expected in (("p4d.24xlarge", True), ("dgx-h100", False)):
+        spec = spec_of(compute={"instance": instance, "nodes": 2})
+        train = next(templates(objects(render("jobset", plan_of(spec), spec, site_of(), {})), "train"))["spec"]
+        assert ("affinity" in train) == expected
+        assert ("nodeSelector" in train) == expected
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_pods_fit_into_a_restricted_namespace(kind: str) -> None:
     for template in templates(objects(bundle_of(kind, "p5"))):

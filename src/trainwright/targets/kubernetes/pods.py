@@ -257,7 +257,8 @@ def cpu_affinity() -> dict[str, Any]:
 def _affinity(run: Run, stage: str, asked: Resources) -> dict[str, Any] | None:
     if not asked.devices:
         return cpu_affinity() if run.node is not None or stage != "train" else None
-    if stage != "train" or run.nodes == 1:
+    # only nodes with the label of a zone could be chosen, and elsewhere than on EC2 they may have none
+    if stage != "train" or run.nodes == 1 or run.node is None or run.node.provider != "ec2":
         return None
     own = {"matchLabels": {RUN: run.name, STAGE: "train"}}
     zone = {"labelSelector": own, "topologyKey": _ZONE}
