@@ -73,6 +73,11 @@ class DeepspeedContradictsArguments(TrainerRule):
         for name in ("bf16", "fp16"):
             node = subject.deepspeed.get(name, "enabled") if subject.deepspeed is not None else None
             stated = subject.switch(name)
+            other = subject.switch("fp16" if name == "bf16" else "bf16")
+            if isinstance(stated, Absent) and isinstance(other, Known) and other.value:
+                stated = Known(
+                    False, other.span
+                )  # Only one of the two can be on, also where trl has bf16 by default.
             if node is None or node.boolean is None or not isinstance(stated, Known) or stated.value == node.boolean:
                 continue
             yield self.hit(

@@ -47,4 +47,5 @@ LAUNCH: dict[str, str] = {
     "TW142": "TW142_variable_in_directive:VariableInDirective",
     "TW143": "TW143_directive_is_a_comment:DirectiveIsAComment",
     "TW144": "TW144_program_runs_nothing:ProgramRunsNothing",
+    "TW145": "TW145_options_exclude_each_other:OptionsExcludeEachOther",
 }

@@ -27,4 +27,5 @@ LIFECYCLE: dict[str, str] = {
     "TW522": "TW522_download_holds_accelerators:DownloadHoldsAccelerators",
     "TW523": "TW523_long_job_without_way_back:LongJobWithoutWayBack",
     "TW524": "TW524_trainer_beside_sidecar_in_a_deployment:TrainerBesideSidecarInADeployment",
+    "TW525": "TW525_pre_stop_above_grace:PreStopAboveGrace",
 }

@@ -37,6 +37,7 @@ OPERATORS: dict[str, str] = {
     "TW732": "TW732_container_without_image:ContainerWithoutImage",
     "TW733": "TW733_name_not_allowed:NameNotAllowed",
     "TW735": "TW735_quantity_unit:QuantityUnit",
+    "TW736": "TW736_volcano_job_elsewhere:VolcanoJobElsewhere",
     "TW750": "TW750_unknown_field:UnknownField",
     "TW751": "TW751_value_not_allowed:ValueNotAllowed",
     "TW752": "TW752_required_field_missing:RequiredFieldMissing",
