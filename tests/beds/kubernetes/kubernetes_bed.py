@@ -58,7 +58,7 @@ class Bed:
         return self.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=text, check=check)
 
     def wait(self, what: str, until: str, namespace: str | None = None) -> None:
-        """Until a condition (``Complete``) holds, or a ``jsonpath=…``. AssertionError shows the object's status."""
+        """Until a condition (``Complete``) holds, or what kubectl takes (``jsonpath=…``). Else AssertionError."""
         condition = until if "=" in until else f"condition={until}"
         said = self.kubectl(
             "wait", f"--for={condition}", what, *_in(namespace), f"--timeout={PATIENCE}s", check=False

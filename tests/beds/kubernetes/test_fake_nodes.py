@@ -178,6 +178,14 @@ def test_a_user_without_rights_is_told_verb_and_resource(kubernetes: Bed, namesp
     assert 'User "nobody" cannot list resource "pods"' in said
 
 
+def test_a_killed_api_server_comes_back_with_what_it_knew(kubernetes: Bed, namespace: str) -> None:
+    kubernetes.script("kill", "kube-apiserver")
+    assert "refused" in kubernetes.kubectl("get", "namespace", namespace, check=False)
+    kubernetes.script("up")
+    kubernetes.apply(_job("train", namespace, nodes=1))
+    kubernetes.wait("job/train", "Complete", namespace)
+
+
 def _object(version: str, kind: str, name: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 

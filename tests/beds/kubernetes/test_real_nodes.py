@@ -109,6 +109,13 @@ def test_more_memory_than_the_limit_is_an_oom_kill(bed: Bed, namespace: str) -> 
     bed.wait("pod/x", "jsonpath={.status.containerStatuses[0].state.terminated.reason}=OOMKilled", namespace)
 
 
+def test_a_killed_node_is_missed_and_comes_back(bed: Bed) -> None:
+    bed.script("kill", "node-2")
+    bed.wait("node/node-2", "condition=Ready=Unknown")
+    bed.script("up")
+    bed.wait("node/node-2", "Ready")
+
+
 def _container(command: list[str]) -> dict[str, Any]:
     return {"name": "main", "image": IMAGE, "command": command}
 
