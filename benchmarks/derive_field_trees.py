@@ -4,7 +4,8 @@ Takes the OpenAPI of k8s.io/kubernetes (``--openapi DIR``: its api/openapi-spec/
 (``--crds COMPONENT=VERSION=PATH``) as Go modules carry them: ``go mod download k8s.io/kubernetes@v1.36.3``, then
 ``api/openapi-spec/v3`` in the module's folder; operators keep theirs under ``config/crd`` or ``manifests``. Volcano's
 come from its API types (volcano.sh/apis) by controller-gen. Descriptions are dropped, equal subtrees stored once, and
-pod templates inside CRDs become the core API's. ``--onto FILE`` adds to an existing file, or replaces single kinds.
+pod templates inside CRDs become the core API's. ``--onto FILE`` adds to an existing file: a kind
+that is there already gets the fields of both versions, so that files written for either pass.
 """
 
 from __future__ import annotations
@@ -139,6 +140,30 @@ class Reader:
             row["o"] = 1
         return self.shapes.add(row)
 
+    def union(self, first: int, second: int) -> int:
+        """A shape that both fit: the fields and texts of either, required what both require."""
+        if first == second:
+            return first
+        one, two = self.shapes.rows[first], self.shapes.rows[second]
+        if isinstance(one, str) or isinstance(two, str):
+            # A closed list in one version only, or another type: what is left open fits both.
+            return self.shapes.add("string") if "string" in (one, two) and ("e" in one or "e" in two) else self.any
+        if set(one) - {"r", "o"} != set(two) - {"r", "o"}:
+            return self.any
+        if "e" in one:
+            return self.shapes.add({"e": sorted({*one["e"], *two["e"]})})
+        for key in ("l", "m"):
+            if key in one:
+                return self.shapes.add({key: self.union(one[key], two[key])})
+        fields = {**one["f"], **two["f"]}
+        fields |= {name: self.union(one["f"][name], two["f"][name]) for name in one["f"].keys() & two["f"].keys()}
+        row: dict[str, Any] = {"f": dict(sorted(fields.items()))}
+        if required := sorted(set(one.get("r", ())) & set(two.get("r", ()))):
+            row["r"] = required
+        if one.get("o") or two.get("o"):
+            row["o"] = 1
+        return self.shapes.add(row)
+
     def top(self, schema: Mapping[str, Any], owner: str) -> int:
         """The shape of a whole object: its own fields, with status left open and identity always allowed."""
         fields = {**schema.get("properties", {}), "status": {}, "apiVersion": {"type": "string"}}
@@ -196,6 +221,7 @@ def main() -> None:
                 }  # fmt: skip
     sources = [f"k8s.io/kubernetes {given.kubernetes}"]
     replaced = {text.split("=", 1)[0] for text in given.crds}
+    before: dict[str, Any] = {k: r for k, r in kept["rows"].items() if r["component"] in replaced}
     if given.onto:
         old = [source for source in kept["source"].split(", ")[1:] if source.rpartition(" ")[0] not in replaced]
         sources += old
@@ -210,7 +236,10 @@ def main() -> None:
                 if not schema.get("properties", {}).get("spec", {}).get("properties"):
                     continue
                 row = {"shape": reader.top(schema, names["kind"]), "component": component, "version": version}
-                rows.setdefault(f"{names['kind']}.{group}/{served['name']}", row)
+                key = f"{names['kind']}.{group}/{served['name']}"
+                if key in before:
+                    row["shape"] = reader.union(before[key]["shape"], row["shape"])
+                rows.setdefault(key, row)
     shapes = used_shapes(reader.shapes.rows, rows)
     write(given.out, shapes, rows, ", ".join(sources), given.date)
 

@@ -23,6 +23,9 @@ class MoreProcessesThanAccelerators(LaunchRule):
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
         """Processes per node against accelerators per node."""
+        if subject.tool == "mpirun" and subject.group is not None:
+            yield from self._ranks(subject)
+            return
         tasks = subject.srun is not None and not subject.tool
         processes = subject.copies_per_node if tasks else subject.processes_per_node
         held = subject.accelerators_per_node.known
@@ -45,4 +48,17 @@ class MoreProcessesThanAccelerators(LaunchRule):
                 f"detected)",
                 f"start {most} processes per node, or ask for {processes.value} {name}",
                 severity="warning" if tasks else None,
+            )
+
+    def _ranks(self, subject: JobLaunch) -> Iterator[Hit]:
+        """mpirun of an MPIJob: all ranks against the accelerators of all workers."""
+        ranks, nodes, held = subject.world_size, subject.job.nodes.known, subject.accelerators_per_node.known
+        if not isinstance(ranks, Known) or not nodes or not held or not subject.launch.is_python:
+            return
+        if ranks.value > nodes * held and "mig" not in (subject.job.accelerator or ""):
+            yield self.hit(
+                ranks,
+                f"{ranks.value} ranks run on {nodes} workers with {held} accelerators each ({nodes * held}): those "
+                "above find no device, or share one with another rank (NCCL stops with duplicate GPU detected)",
+                f"-np {nodes * held}, slotsPerWorker: {held}, or {-(-ranks.value // nodes)} accelerators per worker",
             )

@@ -16,7 +16,7 @@ class SlurmMemoryOptionsExclude(JobRule):
     """One way to ask for memory."""
 
     id = "TW411"
-    severity = "warning"
+    severity = "error"
     category = "memory"
     summary = "--mem, --mem-per-cpu and --mem-per-gpu exclude one another"
     evidence = "reproduced"

@@ -25,7 +25,7 @@ class StartedInBackground(LaunchRule):
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
         """Batch scripts, and shells that are the first process of a container."""
-        if "background" not in subject.launch.context or "loop" in subject.launch.context:
+        if "background" not in subject.launch.context:
             return
         if subject.container is None and subject.job.frontend != "sbatch":
             return
@@ -43,5 +43,6 @@ class StartedInBackground(LaunchRule):
             "training is killed "
             "with it",
             "wait as the last command, or no &",
-            None if subject.container is not None else "warning",
+            # A file that is read with `source` may wait.
+            "warning" if any(c.name in ("source", ".") for c in commands) else None,
         )

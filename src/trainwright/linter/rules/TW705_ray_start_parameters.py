@@ -32,6 +32,7 @@ class RayStartParameters(JobRule):
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Every parameter of every group."""
         spec = subject.get("spec") if subject.frontend == "RayCluster" else subject.get("spec", "rayClusterSpec")
+        yield from self._gpus(subject)
         for group in (spec.get("headGroupSpec"), *spec.get("workerGroupSpecs").elements()):
             for key, value in group.get("rayStartParams").pairs():
                 if value.type in ("int", "float", "bool"):
@@ -51,6 +52,24 @@ class RayStartParameters(JobRule):
                         f"that it does not know",
                         key.raw.lstrip("-"),
                     )
+
+    def _gpus(self, subject: TrainingJob) -> Iterator[Hit]:
+        """``num-gpus`` against what the pods of a group get."""
+        for group in subject.groups:
+            told, held = group.entry.get("rayStartParams", "num-gpus"), group.accelerators.known
+            number = int(told.string) if told.string is not None and told.string.isdecimal() else None
+            if number and held and number != held and "gpu" in (group.accelerated[0].accelerator or ""):
+                yield self.hit(
+                    told,
+                    f"Ray is told that each pod has {number} GPUs, and the pod gets {held}: "
+                    + (
+                        f"{held - number} of them are never used"
+                        if number < held
+                        else "workers are placed on GPUs that do not exist, and fail"
+                    ),
+                    "no num-gpus: the operator takes the number from the limits",
+                    severity="warning" if number < held else None,
+                )
 
     def _resources(self, node: Node, text: str) -> Iterator[Hit]:
         """JSON that must survive a shell."""

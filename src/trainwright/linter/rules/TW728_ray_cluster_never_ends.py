@@ -18,17 +18,20 @@ class RayClusterNeverEnds(JobRule):
     id = "TW728"
     severity = "note"
     category = "operators"
-    summary = "a RayCluster keeps its accelerators after the work is done"
+    summary = "a Ray cluster keeps its accelerators after the work is done"
     evidence = "verified"
     source = (
         "ray-project/kuberay v1.6 RayJob: shutdownAfterJobFinishes, ttlSecondsAfterFinished; RayCluster has neither"
     )
-    frontends: ClassVar[tuple[str, ...]] = ("RayCluster",)
+    frontends: ClassVar[tuple[str, ...]] = ("RayCluster", "RayJob")
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Clusters whose accelerated workers cannot be scaled to none."""
         document = subject.object
         if document is None or document.get("spec").open or document.get("spec", "suspend").boolean:
+            return
+        if subject.frontend == "RayJob":
+            yield from self._job(subject, project)
             return
         scales = document.get("spec", "enableInTreeAutoscaling")
         for group in subject.groups:
@@ -43,6 +46,27 @@ class RayClusterNeverEnds(JobRule):
                 "the last job",
                 "a RayJob with shutdownAfterJobFinishes: true, or enableInTreeAutoscaling: true with minReplicas: 0",
             )
+
+    def _job(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
+        """A RayJob that leaves its cluster behind."""
+        switch = subject.get("spec", "shutdownAfterJobFinishes")
+        if (switch.exists and switch.boolean is not False) or subject.get("spec", "clusterSelector").exists:
+            return
+        queued = any(key.raw.startswith("kueue.x-k8s.io/") for key, _ in subject.get("metadata", "labels").pairs())
+        if queued or subject.get("spec", "deletionStrategy").exists:
+            return  # TW703 says that such a job is refused.
+        for group in subject.workers:
+            each, count = group.accelerators.known or 0, group.count.known or 0
+            if group.accelerated and each * count > 1:
+                yield self.hit(
+                    switch if switch.exists else subject.get("spec", "entrypoint"),
+                    f"the cluster of a RayJob stays when the job is done unless it is told to go: {count} worker"
+                    f"{'s' if count > 1 else ''} with {each * count} accelerators"
+                    f"{an_hour_of(each * count, subject, group, project)} are held until somebody deletes it",
+                    "shutdownAfterJobFinishes: true, with ttlSecondsAfterFinished for looking at it",
+                    severity="warning",
+                )
+                return
 
 
 def _kept(group: PodGroup, scales: bool) -> int:

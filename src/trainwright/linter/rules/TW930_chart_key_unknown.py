@@ -44,8 +44,8 @@ class ChartKeyUnknown(ConfigRule):
             # A chart named by its path in a repository may be somebody's own chart of that name.
             yield from self._unknown(subject.node, chart, row, loose=not released)
         if chart == "jupyterhub":
-            for section in ("singleuser", "hub", "cull", "scheduling"):
-                yield from self._unknown(subject.get(section), f"{chart}:{section}", rows[f"{chart}:{section}"])
+            for name in (key for key in rows if key.startswith(f"{chart}:")):
+                yield from self._unknown(subject.get(*name.partition(":")[2].split(".")), name, rows[name])
 
     def _chart(self, subject: ConfigDocument) -> tuple[str | None, str | None]:
         """Chart and version from the Argo CD Application that holds the values."""

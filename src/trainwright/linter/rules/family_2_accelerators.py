@@ -40,4 +40,5 @@ ACCELERATORS: dict[str, str] = {
     "TW235": "TW235_neuron_xla_ended:NeuronXlaEnded",
     "TW236": "TW236_neuron_host_without_driver:NeuronHostWithoutDriver",
     "TW237": "TW237_device_plugin_missing:DevicePluginMissing",
+    "TW238": "TW238_trainjob_processes_above_accelerators:TrainjobProcessesAboveAccelerators",
 }
