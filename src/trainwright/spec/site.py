@@ -73,6 +73,8 @@ class KubernetesSite(Section):
     """Namespace of runs."""
     queue: str | None = None
     """Kueue LocalQueue or Volcano Queue."""
+    cpu_queue: str | None = None
+    """Kueue LocalQueue of the stages that need no accelerator, where Kueue manages every Job."""
     claims: tuple[Claim, ...] = ()
     """Shared storage."""
     service_account: str | None = None

@@ -196,6 +196,19 @@ def test_secrets_are_references_and_the_sites_words_are_in_every_pod(kind: str) 
         assert secret in spec["containers"][0]["env"]
 
 
+def test_stages_wait_in_the_queue_of_what_they_need() -> None:
+    def queues(kind: str) -> dict[str, str | None]:
+        spec = spec_of(evaluate={"samples": ["Once"]})
+        found = objects(render(kind, plan_of(spec), spec, site_of(cpu_queue="cpu"), {}))
+        label = "kueue.x-k8s.io/queue-name"
+        return {o["metadata"]["name"].split("-")[-1]: o["metadata"]["labels"].get(label) for o in found[1:]}
+
+    names = queues("mpijob")
+    assert (names.pop("prepare"), names.pop("finish")) == ("cpu", "team")
+    assert list(names.values()) == ["team"]
+    assert set(queues("volcano").values()) == {None}, "Volcano's queues are not Kueue's"
+
+
 def test_a_secret_that_only_this_machine_has_is_refused_with_the_command_that_makes_one() -> None:
     spec = spec_of(secrets={"A": {"env": "A"}, "B": {"kubernetes": "no-key"}})
     with pytest.raises(InputError, match=r"(?s)secrets\.A.*kubectl create secret.*secrets\.B.*'no-key'"):

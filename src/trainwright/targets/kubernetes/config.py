@@ -7,10 +7,10 @@ the user's own script. It must not know pods.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from trainwright.errors import InputError, Problem
-from trainwright.spec.write import spec_to_yaml
 from trainwright.targets.kubernetes.labels import MANAGED_BY, MANAGER
 from trainwright.targets.kubernetes.manifest import why
 from trainwright.targets.kubernetes.pods import SCRIPT_KEY, metadata
@@ -20,9 +20,9 @@ _MOST = 1024 * 1024  # bytes; the API server takes no larger config map
 _STEP = 1200  # GiB; the sizes that FSx for Lustre sells, and nothing to other drivers
 
 
-def config_map(run: Run) -> dict[str, Any]:
-    """The object. InputError when its content is larger than Kubernetes keeps."""
-    data = {"spec.yaml": spec_to_yaml(run.spec), "plan.json": run.plan.to_json()}
+def config_map(run: Run, texts: Mapping[str, str]) -> dict[str, Any]:
+    """The object, with the files that every bundle carries. InputError when that is more than Kubernetes keeps."""
+    data = dict(texts)
     if run.script is not None:
         data[SCRIPT_KEY] = run.script
     size = sum(len(text.encode()) for text in data.values())

@@ -50,7 +50,7 @@ def _training(run: Run) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": pods.metadata(run, "train", queue=True),
+        "metadata": pods.metadata(run, "train", queue=run.cluster.queue),
         "spec": without_none(
             {
                 **(gang if several else {}),

@@ -78,7 +78,7 @@ def _jobset(run: Run) -> dict[str, Any]:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": pods.metadata(run, "pipeline", queue=True),
+        "metadata": pods.metadata(run, "pipeline", queue=run.cluster.queue),
         "spec": {
             "network": network(),
             "failurePolicy": failure_policy(run, [stage for stage in run.stages if stage != "train"]),

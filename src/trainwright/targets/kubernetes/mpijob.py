@@ -30,7 +30,7 @@ def _training(run: Run) -> dict[str, Any]:
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
-        "metadata": pods.metadata(run, "train", queue=True),
+        "metadata": pods.metadata(run, "train", queue=run.cluster.queue),
         "spec": {
             "slotsPerWorker": why(1, f"mpirun starts one process a node, which starts {run.processes} rank(s) there"),
             "mpiImplementation": "OpenMPI",

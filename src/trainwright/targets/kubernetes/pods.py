@@ -58,12 +58,11 @@ def labels(run: Run, stage: str) -> dict[str, str]:
     return {MANAGED_BY: MANAGER, RUN: run.name, STAGE: stage}
 
 
-def metadata(run: Run, stage: str, name: str | None = None, *, queue: bool = False) -> dict[str, Any]:
+def metadata(run: Run, stage: str, name: str | None = None, *, queue: str | None = None) -> dict[str, Any]:
     """Metadata of an object; ``queue`` adds the label by which Kueue admits it as a whole."""
     found: dict[str, Any] = labels(run, stage)
-    if queue and run.cluster.queue:
-        reason = "Kueue starts all pods of this object together, or none"
-        found["kueue.x-k8s.io/queue-name"] = why(run.cluster.queue, reason)
+    if queue:
+        found["kueue.x-k8s.io/queue-name"] = why(queue, "Kueue starts all pods of this object together, or none")
     return {"name": name or run.name, "namespace": run.cluster.namespace, "labels": found}
 
 

@@ -35,7 +35,7 @@ def _training(run: Run) -> dict[str, Any]:
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
-        "metadata": pods.metadata(run, "train", queue=True),
+        "metadata": pods.metadata(run, "train", queue=run.cluster.queue),
         "spec": {
             "runPolicy": {
                 "cleanPodPolicy": why("None", "the master may be done while others still write; logs stay, too"),

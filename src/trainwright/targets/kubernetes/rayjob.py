@@ -82,7 +82,7 @@ def _training(run: Run) -> dict[str, Any]:
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",
-        "metadata": pods.metadata(run, "train", queue=True),
+        "metadata": pods.metadata(run, "train", queue=run.cluster.queue),
         "spec": {
             "entrypoint": why(entrypoint(run), "each Ray worker holds the devices of the ranks that it starts"),
             "shutdownAfterJobFinishes": why(True, "else the nodes are held when training is over"),

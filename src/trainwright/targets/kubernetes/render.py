@@ -40,7 +40,9 @@ def render(
     root, node = root_of(run_id, spec, site), node_of(spec, site)
     run = Run(run_id, plan, spec, site, chosen, root, node)
     run = Run(run_id, plan, spec, site, chosen, root, node, _own_script(run))
-    objects = {"config.yaml": [*([config.claim(run)] if run.makes_claim else []), config.config_map(run)]}
+    own = carried(spec, plan)
+    config_map = config.config_map(run, {file.path: file.text for file in own})
+    objects = {"config.yaml": [*([config.claim(run)] if run.makes_claim else []), config_map]}
     objects |= module.files(run)
     # names that the kind itself has read are no patches
     read = getattr(module, "OVERRIDES", ())
@@ -66,7 +68,7 @@ def render(
         target=kind,
         versions=chosen,
         where=without_none(where),
-        files=(*files, _carried_site(site), *carried(spec, plan)),
+        files=(*files, _carried_site(site), *own),
         command=(*pods.COMMAND, "train"),
     )
 

@@ -35,12 +35,13 @@ def kept() -> Any:
     return why(KEPT_SECONDS, "three days; logs and checkpoints lie on the storage and stay")
 
 
-def job(run: Run, stage: str) -> dict[str, Any]:
-    """The Job of one stage on one node."""
+def job(run: Run, stage: str, *, kueue: bool = True) -> dict[str, Any]:
+    """The Job of one stage on one node. Without ``kueue`` the site's queues are another scheduler's."""
+    queue = run.cluster.queue if pods.resources_of(run, stage).devices else run.cluster.cpu_queue
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": pods.metadata(run, stage, f"{run.name}-{stage}"),
+        "metadata": pods.metadata(run, stage, f"{run.name}-{stage}", queue=queue if kueue else None),
         "spec": {**spec(run, stage), "ttlSecondsAfterFinished": kept()},
     }
 

@@ -99,7 +99,7 @@ def _trainjob_by(run: Run, runtime: dict[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": f"{_GROUP}/v1alpha1",
         "kind": "TrainJob",
-        "metadata": pods.metadata(run, "train", queue=True),
+        "metadata": pods.metadata(run, "train", queue=run.cluster.queue),
         "spec": {"runtimeRef": runtime, "trainer": trainer, **_patches(run, template)},
     }
 
@@ -127,7 +127,7 @@ def _trainjob(run: Run) -> dict[str, Any]:
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": pods.metadata(run, "pipeline", queue=True),
+        "metadata": pods.metadata(run, "pipeline", queue=run.cluster.queue),
         "spec": {
             "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": run.name},
             "trainer": {"numNodes": run.nodes, "numProcPerNode": run.processes},

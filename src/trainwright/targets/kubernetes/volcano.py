@@ -19,7 +19,10 @@ _TASK = "node"
 def files(run: Run) -> dict[str, list[dict[str, Any]]]:
     """Objects by file, in the order of submission; the file of a stage waits for the one before."""
     queue = {} if run.cluster.queue else {"queue.yaml": [_queue(run)]}
-    jobs = {f"{stage}.yaml": [_training(run) if stage == "train" else stages.job(run, stage)] for stage in run.stages}
+    jobs = {
+        f"{stage}.yaml": [_training(run) if stage == "train" else stages.job(run, stage, kueue=False)]
+        for stage in run.stages
+    }
     return {**queue, **jobs}
 
 
