@@ -11,6 +11,7 @@ from fake_cluster import NOW, conditions, ended, event, pod
 
 from trainwright.runs.failures import Failure
 from trainwright.targets.kubernetes.cluster import Object
+from trainwright.targets.kubernetes.labels import STAGE
 from trainwright.targets.kubernetes.pod_view import pod_view
 from trainwright.targets.kubernetes.snapshot import Queue, Snapshot, Stage
 from trainwright.targets.kubernetes.snapshot import event as event_value
@@ -38,7 +39,8 @@ def job(name: str = "train", **status: Any) -> Object:
 
 
 def seen(object_: Object | None, *pods: Object, events: tuple[Object, ...] = (), **fields: Any) -> Snapshot:
-    stage = Stage("train", "JobSet", RUN, object_, applied=True, holds_all=True)
+    parts = ("prepare", "train", "finish") if any(one["metadata"]["labels"][STAGE] != "train" for one in pods) else ()
+    stage = Stage("train", "JobSet", RUN, object_, applied=True, holds_all=True, parts=parts)
     return Snapshot(
         RUN, RUN, "ml", (stage,), tuple(map(pod_view, pods)), tuple(map(event_value, events)), attempt=1, **fields
     )
@@ -294,6 +296,7 @@ def test_a_run_is_as_far_as_its_stages() -> None:
         ((pod(RUN, "a", stage="prepare", status=ended(0, "Completed")), pod(RUN, "b")), "RUNNING", "train"),
         ((pod(RUN, "b"), pod(RUN, "c", index=1, status=ended(0, "Completed"))), "RUNNING", "train"),
         ((pod(RUN, "b", status=ended(0, "Completed")), pod(RUN, "d", stage="finish")), "RUNNING", "finish"),
+        ((pod(RUN, "a", stage="prepare", status=ended(0, "Completed")),), "PENDING", "train"),
     ],
 )
 def test_an_object_that_holds_all_stages_is_at_the_one_whose_pods_run(

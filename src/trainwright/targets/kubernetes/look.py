@@ -106,6 +106,7 @@ def _snapshot(run: RunFolder, record: JobRecord, seen: Seen, pods: Sequence[PodV
             applied=one.name in record.applied,
             holds_all=one.holds_all,
             done=one.name in record.completed,
+            parts=one.parts,
         )
         for one in record.stages
     )

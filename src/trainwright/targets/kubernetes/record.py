@@ -17,7 +17,7 @@ from trainwright.targets.kubernetes.watch import Wanted
 
 @dataclass(frozen=True)
 class StageRecord:
-    """One stage's object. ``holds_all``: its pods are those of every stage."""
+    """One stage's object. ``holds_all``: its pods are those of every stage, ``parts`` in order."""
 
     name: str
     file: str
@@ -25,6 +25,7 @@ class StageRecord:
     kind: str
     object_name: str
     holds_all: bool = False
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class JobRecord:
     def from_dict(cls, values: dict[str, Any]) -> JobRecord | None:
         """Read what ``to_dict`` wrote; None for anything else."""
         try:
-            stages = tuple(StageRecord(**one) for one in values["stages"])
+            stages = tuple(StageRecord(**{**one, "parts": tuple(one["parts"])}) for one in values["stages"])
             found = cls(
                 str(values["target"]), str(values["context"]), str(values["namespace"]), str(values["name"]), stages,
                 float(values["at"]), int(values["first_attempt"]), tuple(map(str, values["applied"])),

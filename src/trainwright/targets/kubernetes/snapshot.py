@@ -37,7 +37,7 @@ class Event:
 class Stage:
     """One stage's object. ``object_`` is None when it is not there; ``applied`` and ``done`` tell what it ever was.
 
-    ``holds_all`` is an object whose pods are those of every stage.
+    ``holds_all`` is an object whose pods are those of every stage, ``parts`` in order.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Stage:
     applied: bool = False
     holds_all: bool = False
     done: bool = False
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from trainwright.targets.kubernetes.failing import Verdict, why_failed
 from trainwright.targets.kubernetes.outcome import Outcome, outcome
 from trainwright.targets.kubernetes.pod_view import PodView, seconds
 from trainwright.targets.kubernetes.snapshot import Snapshot, Stage
+from trainwright.targets.kubernetes.submission import ORDER
 from trainwright.targets.kubernetes.waiting import CLOSED, why_waiting
 
-ORDER = ("prepare", "train", "finish")
 Want = Literal["claims", "nodes", "queue"]
 _NODES_SHOWN = 4
 _JUST_STARTING = ("k8s-starting",)  # says only that it goes on; what was before says more
@@ -158,12 +158,12 @@ def _stage_name(seen: Snapshot, stage: Stage) -> str:
     """Of an object that holds every stage, the one it has come to."""
     if not stage.holds_all:
         return stage.name
-    present = {pod.stage for pod in seen.pods}
-    begun = [name for name in ORDER if name in present]
-    for name in begun:
+    parts = stage.parts or ("train",)
+    present = [name for name in parts if any(pod.stage == name for pod in seen.pods)]
+    for name in present:
         if any(pod.stage == name and pod.phase != "Succeeded" and not pod.gone for pod in seen.pods):
             return name
-    return begun[-1] if begun else "train"
+    return next((name for name in parts if name not in present), parts[-1])
 
 
 def _pods(seen: Snapshot, stage: Stage, name: str) -> list[PodView]:

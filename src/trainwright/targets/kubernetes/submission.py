@@ -20,6 +20,7 @@ from trainwright.targets.kubernetes.labels import STAGE
 from trainwright.targets.kubernetes.record import StageRecord
 
 CONFIG, PIPELINE = "config", "pipeline"
+ORDER = ("prepare", "train", "finish")
 _KEPT = ("PersistentVolumeClaim", "Secret")  # they hold what outlives a run
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -60,7 +61,7 @@ def objects_of(bundle: Bundle) -> list[Placed]:
     return found
 
 
-def stages_of(objects: Iterable[Placed]) -> tuple[StageRecord, ...]:
+def stages_of(objects: Sequence[Placed]) -> tuple[StageRecord, ...]:
     """The stages' objects in order: one each; an object that holds the whole pipeline stands for all of them."""
     found: dict[str, StageRecord] = {}
     for one in objects:
@@ -68,7 +69,8 @@ def stages_of(objects: Iterable[Placed]) -> tuple[StageRecord, ...]:
             continue
         whole = one.stage == PIPELINE
         name = "train" if whole else one.stage
-        found[name] = StageRecord(name, one.file, str(one.object_["apiVersion"]), one.kind, one.name, whole)
+        parts = _parts(objects, one.file) if whole else ()
+        found[name] = StageRecord(name, one.file, str(one.object_["apiVersion"]), one.kind, one.name, whole, parts)
     return tuple(found.values())
 
 
@@ -135,6 +137,26 @@ def remove(cluster: Cluster, object_: Object, grace_seconds: int | None = None) 
 def removable(objects: Iterable[Placed]) -> list[Placed]:
     """What a cancelled run leaves nothing of: all but claims and secrets."""
     return [one for one in objects if one.kind not in _KEPT]
+
+
+def _parts(objects: Sequence[Placed], file: str) -> tuple[str, ...]:
+    """Stages whose pods a pipeline makes, in order: by the labels of its templates, or of those of its runtime."""
+    present: set[str] = set()
+
+    def walk(value: Any) -> None:  # Any: a part of a manifest
+        if isinstance(value, dict):
+            if isinstance(value.get(STAGE), str):
+                present.add(value[STAGE])
+            for inner in value.values():
+                walk(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner)
+
+    for one in objects:
+        if one.file == file or one.kind.endswith("TrainingRuntime"):
+            walk(one.object_)
+    return tuple(name for name in ORDER if name in present)
 
 
 def _waits_for_runtime(one: Placed, objects: Sequence[Placed], message: str) -> bool:
