@@ -133,6 +133,19 @@ def test_a_node_is_ended_when_its_gang_is_broken(run: RunFolder, monkeypatch: py
     assert one.broken
 
 
+def test_nothing_outlives_a_launcher_that_is_killed(run: RunFolder) -> None:
+    one = supervisor(run)
+    kept = run.root / "pid"
+    leaves = (
+        "import os, pathlib, subprocess, sys\n"
+        "rank = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        f"pathlib.Path({str(kept)!r}).write_text(str(rank.pid)); os.kill(os.getpid(), 9)"
+    )
+    assert one.execute([sys.executable, "-c", leaves], dict(os.environ)) == -9
+    state = Path(f"/proc/{kept.read_text()}/stat")
+    assert not state.exists() or " Z " in state.read_text()
+
+
 def test_a_signal_reaches_the_verb(run: RunFolder) -> None:
     one = supervisor(run)
     before = {number: signal.getsignal(number) for number in pod._PASSED_ON}

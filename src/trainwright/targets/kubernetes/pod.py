@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from trainwright.runs.steps import saved_step
 from trainwright.spec.model import Retry
 from trainwright.targets.kubernetes.attempts import Member
 from trainwright.targets.local.policy import IDLE_RESUMES, failure_class
+from trainwright.targets.local.process import MARK_VARIABLE, end_marked
 from trainwright.targets.logs import Tail
 
 CONFIG = Path(os.environ.get("TRAINWRIGHT_CONFIG", "/etc/trainwright"))
@@ -41,6 +43,7 @@ _STARTED_AGAIN = 128  # added for operators that take every code below 128 for t
 _POLL_SECONDS = 0.25
 _WATCH_SECONDS = 3.0  # between two looks at what the other nodes do: each is a listing on shared storage
 _PATIENCE_SECONDS = 60.0  # for ranks to end by themselves once their gang is broken
+_LEFT_BEHIND_SECONDS = 5.0  # between TERM and KILL for what a launcher has left behind
 _NAME_SECONDS = 1800.0  # for the first node to be started and to get its name
 _MESSAGE_BYTES = 4000  # Kubernetes keeps 4096 of a termination message
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
@@ -168,12 +171,16 @@ class Supervisor:
             return TrainExit.RESUME_ME
         log = self.run.stage_log(self.attempt, self._log_name)
         log.parent.mkdir(parents=True, exist_ok=True)
+        mark = uuid.uuid4().hex
+        environment = {**environment, MARK_VARIABLE: mark}
         self._child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert self._child.stdout is not None
         with log.open("ab", buffering=0) as file:
             pump = threading.Thread(target=self._copy, args=(self._child.stdout, file), daemon=True)
             pump.start()
             code = self._wait(self._child)
+            # where this is not the first process of a container, ranks would outlive a launcher that was killed
+            end_marked(mark, _LEFT_BEHIND_SECONDS)
             pump.join(timeout=10)  # a process that a rank left behind may hold the pipe open
         self._print_ranks()
         return code
