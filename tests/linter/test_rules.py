@@ -13,6 +13,7 @@ from trainwright.linter.engine import Options, lint_texts, load_rule
 from trainwright.linter.pages import Example, examples, page
 from trainwright.linter.rule import page_path
 from trainwright.linter.rules import RULES
+from trainwright.linter.subjects import derive, read_table
 
 CATEGORIES = {
     "0": "files", "1": "launch", "2": "accelerators", "3": "network", "4": "memory", "5": "lifecycle", "6":
@@ -61,6 +62,10 @@ def test_a_rule_that_fails_is_reported_and_the_others_go_on(monkeypatch: pytest.
     assert {f.rule for f in found} == {"TW009", "TW733"}
     assert "TW004 failed with RuntimeError: no such thing" in next(f.why for f in found if f.rule == "TW009")
     assert page("TW009").startswith("# TW009: ")
+
+
+def test_what_each_rule_looks_at_is_as_its_class_says() -> None:
+    assert read_table() == derive(), "python -m trainwright.linter.subjects writes the table anew"
 
 
 def test_every_rule_file_is_registered() -> None:

@@ -20,6 +20,7 @@ from trainwright.linter.path_patterns import matches
 from trainwright.linter.project import Project, SourceFile, Versions
 from trainwright.linter.rule import Hit, Rule
 from trainwright.linter.rules import RULES
+from trainwright.linter.subjects import has_subjects
 from trainwright.linter.suppressions import Suppression, read_suppressions, split_suppressed
 
 UNUSED_IGNORE = "TW006"
@@ -85,6 +86,8 @@ def lint_paths(paths: Iterable[str | Path], options: Options) -> list[Finding]:
 
 def _run(rule_id: str, project: Project, options: Options) -> Iterator[Finding]:
     try:
+        if not has_subjects(rule_id, project):
+            return
         rule = load_rule(rule_id)
         if not project.versions.holds(rule.since, rule.until):
             return
