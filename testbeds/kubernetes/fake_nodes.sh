@@ -27,6 +27,8 @@ NODE
 }
 
 fake_nodes() {
+  # beside real nodes no fake one is without a taint: what needs no accelerator really runs
+  local keep_free=; if [ "$NODES" != 0 ]; then keep_free='{key: bed/fake, effect: NoSchedule}'; fi
   local gpu='{key: nvidia.com/gpu, value: present, effect: NoSchedule}'
   local neuron='{key: aws.amazon.com/neuron, value: present, effect: NoSchedule}' pages='hugepages-1Gi: "0", hugepages-2Mi: 10256Mi'
   {
@@ -37,8 +39,6 @@ fake_nodes() {
       fake_node p5-$i p5.48xlarge 192 191450m 2048Gi 1938410Mi "nvidia.com/gpu: '8', vpc.amazonaws.com/efa: '32', $pages" "$gpu"
       fake_node trn1-$i trn1.32xlarge 128 127610m 512Gi 481894Mi "aws.amazon.com/neuron: '16', vpc.amazonaws.com/efa: '8', $pages" "$neuron"
     done
-    for i in 0 1; do [ "$NODES" != 0 ] || fake_node cpu-$i m7i.8xlarge 32 31850m 128Gi 118000Mi 'hugepages-2Mi: "0"'; done
-  } | kubectl apply --server-side --force-conflicts -f - >>"$BED/log/apply.log" 2>&1
-  # beside real nodes there are no fake ones without a taint: what needs no accelerator really runs
-  if [ "$NODES" != 0 ]; then kubectl delete node cpu-0 cpu-1 --ignore-not-found >>"$BED/log/apply.log"; fi
+    for i in 0 1; do fake_node cpu-$i m7i.8xlarge 32 31850m 128Gi 118000Mi 'hugepages-2Mi: "0"' "$keep_free"; done
+  } | applied -
 }

@@ -1,10 +1,10 @@
 # Real nodes: kubelet, containerd, runc and kube-proxy, each node in network, mount and UTS namespaces of its own, and
 # CoreDNS. Every container can run this machine's Python environment; see runtime_spec.py. Sourced by bed.sh.
 
-NODE_PACKAGES="containerd runc containernetworking-plugins iptables conntrack ethtool openmpi-bin openssh-server"
+NODE_PACKAGES="containerd runc containernetworking-plugins iptables conntrack ethtool openmpi-bin openssh-server wget"
 # beside what those need: what a shell script expects, and the libraries of a Python that was built here
 IMAGE_PACKAGES="bash dash libc-bin coreutils grep sed findutils hostname iproute2 procps util-linux ca-certificates openmpi-bin
-  openssh-server openssh-client libstdc++6 libgomp1 libssl3 libffi8 zlib1g libbz2-1.0 liblzma5 libsqlite3-0 libreadline8 libncursesw6 libuuid1"
+  openssh-server openssh-client wget libstdc++6 libgomp1 libssl3 libffi8 zlib1g libbz2-1.0 liblzma5 libsqlite3-0 libreadline8 libncursesw6 libuuid1"
 HIERARCHIES="cpu cpuacct cpuset memory devices freezer blkio pids systemd" # of cgroup v1
 IMAGE=localhost/trainwright:bed
 
