@@ -1,0 +1,212 @@
+"""Where a module's work is divided over tensor ranks: what goes in, what comes out, and what its parameters are.
+
+Takes the tensor ranks; gives functions with a backward of their own and a way to let a module compute with its own
+part of DTensor parameters. It must not know any model.
+
+Inside a region, activations differ between ranks and every gradient is a part of a sum. ``enter`` and ``leave`` are
+conjugate: what one does forward the other does backward (Shoeybi et al. 2019, section 3; Korthikanti et al. 2022,
+section 4 with the sequence split outside).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as collectives
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+
+#: Positions are the second dimension of hidden states [B, T, H].
+SEQUENCE = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TensorRanks:
+    """The ranks that divide each layer among them. ``sequence``: between regions each holds some of the positions."""
+
+    mesh: DeviceMesh
+    sequence: bool
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """Their process group."""
+        return self.mesh.get_group()
+
+    @property
+    def rank(self) -> int:
+        """This rank's place among them."""
+        return int(self.mesh.get_local_rank())
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return int(self.mesh.size())
+
+    def enter(self, hidden: Tensor) -> Tensor:
+        """Hidden states on their way into a region: all positions on every rank."""
+        return _apply(_Gathered if self.sequence else _Copied, hidden, self)
+
+    def leave(self, partial: Tensor) -> Tensor:
+        """The sum of what the ranks of a region have found; with ``sequence`` only this rank's positions of it."""
+        return _apply(_Scattered if self.sequence else _Summed, partial, self)
+
+    def copy(self, hidden: Tensor) -> Tensor:
+        """``enter`` where positions are not split: the same forward, the sum of gradients backward."""
+        return _apply(_Copied, hidden, self)
+
+    def sum(self, partial: Tensor) -> Tensor:
+        """``leave`` where positions are not split."""
+        return _apply(_Summed, partial, self)
+
+    def split(self, hidden: Tensor) -> Tensor:
+        """This rank's positions of what every rank holds alike."""
+        return _apply(_Split, hidden, self)
+
+    def join(self, hidden: Tensor) -> Tensor:
+        """All positions on every rank, for what every rank then does alike."""
+        return _apply(_Joined, hidden, self)
+
+
+def _apply(function: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
+    out: Tensor = function.apply(tensor, ranks)
+    return out
+
+
+def sum_over(tensor: Tensor, ranks: TensorRanks) -> Tensor:
+    """All-reduce out of place."""
+    out: Tensor = collectives.wait_tensor(collectives.all_reduce(tensor.contiguous(), "sum", ranks.group))
+    return out
+
+
+def _gather(tensor: Tensor, ranks: TensorRanks) -> Tensor:
+    out: Tensor = collectives.wait_tensor(collectives.all_gather_tensor(tensor.contiguous(), SEQUENCE, ranks.group))
+    return out
+
+
+def _scatter_sum(tensor: Tensor, ranks: TensorRanks) -> Tensor:
+    out: Tensor = collectives.wait_tensor(
+        collectives.reduce_scatter_tensor(tensor.contiguous(), "sum", SEQUENCE, ranks.group)
+    )
+    return out
+
+
+def _own(tensor: Tensor, ranks: TensorRanks) -> Tensor:
+    return tensor.chunk(ranks.size, SEQUENCE)[ranks.rank].contiguous()
+
+
+class _Copied(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
+        ctx.ranks = ranks
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        return sum_over(upstream[0], ctx.ranks), None
+
+
+class _Summed(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
+        return sum_over(tensor, ranks)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        return upstream[0], None
+
+
+class _Gathered(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
+        ctx.ranks = ranks
+        return _gather(tensor, ranks)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        return _scatter_sum(upstream[0], ctx.ranks), None
+
+
+class _Scattered(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
+        ctx.ranks = ranks
+        return _scatter_sum(tensor, ranks)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        return _gather(upstream[0], ctx.ranks), None
+
+
+class _Split(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
+        ctx.ranks = ranks
+        return _own(tensor, ranks)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        return _gather(upstream[0], ctx.ranks), None
+
+
+class _Joined(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
+        ctx.ranks = ranks
+        return _gather(tensor, ranks)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        return _own(upstream[0], ctx.ranks), None
+
+
+#: What a module sees of a parameter's local part (a stacked matrix: this rank's rows of each).
+View = Callable[[Tensor], Tensor]
+
+
+def own_part(tensor: Tensor, dimension: int, ranks: TensorRanks) -> Tensor:
+    """This rank's part of a tensor, as DTensor's ``Shard`` cuts it: the last may be smaller, or nothing."""
+    parts = tensor.chunk(ranks.size, dimension)
+    return parts[ranks.rank] if ranks.rank < len(parts) else tensor.narrow(dimension, 0, 0)
+
+
+def cut_parameter(parameter: nn.Parameter, dimension: int | None, ranks: TensorRanks) -> nn.Parameter:
+    """The parameter as a DTensor over tensor ranks, cut along ``dimension`` or held whole by each. Needs no
+    communication: every rank has all of it, or none has memory for it.
+    """
+    placement: Placement = Replicate() if dimension is None else Shard(dimension)
+    whole = parameter.detach()
+    local = whole
+    if dimension is not None:
+        local = own_part(whole, dimension, ranks).clone(memory_format=torch.contiguous_format)
+    part = DTensor.from_local(
+        local, ranks.mesh, [placement], run_check=False, shape=whole.shape, stride=whole.stride()
+    )
+    return nn.Parameter(part, requires_grad=parameter.requires_grad)
+
+
+def compute_locally(module: nn.Module, views: Mapping[str, View] | None = None, mixin: type | None = None) -> None:
+    """Let ``module``'s code read the local part of its DTensor parameters, through ``views`` by name.
+
+    Its class is replaced by a subclass with a property for each; what holds, saves and optimizes parameters still
+    finds the DTensors. ``mixin`` stands before the module's own class.
+    """
+    names = [name for name, parameter in module._parameters.items() if parameter is not None]
+    bases = (type(module),) if mixin is None else (mixin, type(module))
+    reading = {name: property(_reader(name, (views or {}).get(name))) for name in names}
+    module.__class__ = type(type(module).__name__, bases, {**reading, "__module__": type(module).__module__})
+
+
+def _reader(name: str, view: View | None) -> Callable[[nn.Module], Tensor | None]:
+    def read(module: nn.Module) -> Tensor | None:
+        parameter = module._parameters[name]
+        if isinstance(parameter, DTensor) and parameter.device_mesh.ndim > 1:
+            return parameter  # sharded by FSDP: nothing computes with it before it is gathered
+        local = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+        return local if view is None or local is None else view(local)
+
+    return read
