@@ -30,4 +30,6 @@ class DuplicateKey(ProjectRule):
                             f"the key {key.raw!r} stands twice in this mapping: the "
                             f"earlier value is lost, or the file is refused",
                             "keep one of them, or make it a list",
+                            # A page often shows alternatives one below the other.
+                            severity="warning" if document.path.endswith((".md", ".mdx", ".markdown")) else None,
                         )

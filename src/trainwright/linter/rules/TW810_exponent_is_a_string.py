@@ -31,6 +31,8 @@ class ExponentIsAString(ConfigRule):
         """Plain scalars of that form."""
         if subject.json:
             return
+        # Axolotl validates its file with pydantic, which makes numbers of such texts.
+        lenient = subject.get("base_model").exists and subject.get("datasets").exists
         sections = (
             [subject.node]
             if subject.role == "deepspeed"
@@ -39,7 +41,7 @@ class ExponentIsAString(ConfigRule):
         strict = {id(node) for section in sections if section.type == "mapping" for node in section.walk()}
         for node in subject.node.walk():
             match = _EXPONENT.fullmatch(node.raw) if node.type == "str" and node.plain else None
-            if match is None:
+            if match is None or (lenient and id(node) not in strict):
                 continue
             written = f"{match[1]}.0e{match[2]}" if "-" in match[2] else f"{float(node.raw):.0f}"
             yield self.hit(

@@ -54,7 +54,5 @@ class ModuleNeverImported(PythonRule):
                     f"{name} is used here and imported nowhere in this file: Python raises NameError when the line "
                     f"runs",
                     MODULES[name],
-                    severity="warning"
-                    if subject.holder is not None or subject.path.endswith((".md", ".mdx"))
-                    else None,
+                    severity="note" if subject.holder is not None or subject.path.endswith((".md", ".mdx")) else None,
                 )
