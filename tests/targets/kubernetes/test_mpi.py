@@ -60,6 +60,7 @@ def test_the_environment_of_the_container_arrives_byte_for_byte() -> None:
 
 def test_the_words_that_renderer_and_pods_share_are_the_same() -> None:
     assert mpijob.LAUNCHER_VARIABLE == mpi.LAUNCHER_VARIABLE
+    assert str(mpi.ready_file()) == mpijob.READY
     words = mpi.mpirun("/usr/bin/mpirun", 4, ["agent"], root=True)
     assert words == [
         "/usr/bin/mpirun", "--allow-run-as-root", "-np", "4", "--map-by", "ppr:1:node", "--bind-to", "none", "agent",

@@ -230,6 +230,13 @@ def test_what_cannot_run_is_refused(fields: dict[str, Any], site: dict[str, Any]
         render("job", plan_of(spec), spec, site_of(**site), {})
 
 
+def test_a_version_of_something_unknown_is_refused() -> None:
+    spec = spec_of()
+    render("job", plan_of(spec), spec, site_of(), {"kueue": "0.17"})
+    with pytest.raises(InputError, match="no versions of kubernets are known.*did you mean kubernetes"):
+        render("job", plan_of(spec), spec, site_of(), {"kubernets": "1.36"})
+
+
 def test_a_name_that_begins_with_a_digit_still_names_services() -> None:
     spec = spec_of(name="7b-" + "x" * 27)
     bundle = render("jobset", plan_of(spec), spec, site_of(), {}, run_id="7b-" + "x" * 27 + "-00000000.12")

@@ -12,6 +12,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -39,6 +40,11 @@ _MPI_VARIABLES = ("OMPI_", "PMIX_", "PMI_", "ORTE_")
 def environment_file() -> Path:
     """Where ``serve`` keeps the container's environment for ``agent``."""
     return SCRATCH / "environment"
+
+
+def ready_file() -> Path:
+    """There as soon as sshd answers: the readiness probe looks for it, and sshd logs no connection without a word."""
+    return SCRATCH / "ready"
 
 
 def agent_file() -> Path:
@@ -122,10 +128,12 @@ def serve(arguments: argparse.Namespace) -> int:
     # sshd refuses to start without it, when it may start as root
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)
-    child = subprocess.Popen(sshd(arguments.keys, arguments.port, host_key))
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: asked.append(received))
+    child = subprocess.Popen(sshd(arguments.keys, arguments.port, host_key))
+    _wait_for_port(arguments.port)
+    ready_file().touch()
     while child.poll() is None and not asked:
         time.sleep(0.5)
     if asked:
@@ -215,6 +223,17 @@ def _tell(run: RunFolder, code: int) -> None:
         pod.TERMINATION.write_text(pod.message("train", int(last.get("attempt", 1)), 0, ended))
     except OSError:
         return
+
+
+def _wait_for_port(port: int, seconds: float = 60.0) -> None:
+    """Until sshd answers."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+            return
+        except OSError:
+            time.sleep(0.2)
 
 
 def let_save(file: Path) -> None:

@@ -16,6 +16,7 @@ COMPONENTS = ("kubernetes", "mpi-operator")
 KIND = "MPIJob.kubeflow.org/v2beta1"
 COMMAND = ("python3", "-P", "-m", "trainwright.targets.kubernetes.mpi")
 LAUNCHER_VARIABLE = "TRAINWRIGHT_LAUNCHER"  # as ``mpi`` names it
+READY = "/tmp/trainwright/ready"  # as ``mpi`` names it
 SSH_PORT = 2222
 _LAUNCHER = Resources(cpu=1, memory=2 * 2**30)
 
@@ -64,7 +65,8 @@ def _worker(run: Run, keys: str) -> dict[str, Any]:
         "args": ["serve", "--keys", keys, "--port", str(SSH_PORT)],
         "ports": [{"name": "ssh", "containerPort": SSH_PORT}, *container.get("ports", ())],
         "readinessProbe": why(
-            {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 5}, "the launcher starts when sshd answers everywhere"
+            {"exec": {"command": ["test", "-e", READY]}, "periodSeconds": 5},
+            "the launcher starts when sshd answers everywhere",
         ),
     }
     return template

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.errors import InputError, Problem
-from trainwright.facts.versions import choose, versions
+from trainwright.facts import versions as facts
 from trainwright.planner.plan import Plan
 from trainwright.runs import identity
 from trainwright.spec.model import RunSpec
@@ -35,7 +35,9 @@ def render(
     InputError with every contradiction between spec, site and kind.
     """
     module = importlib.import_module(f"trainwright.targets.kubernetes.{kind}")
-    chosen = {name: choose(name, versions.get(name)) for name in module.COMPONENTS}
+    for name in versions:
+        facts.versions(name)  # a name that nobody knows is a mistake, not a version of something else
+    chosen = {name: facts.choose(name, versions.get(name)) for name in module.COMPONENTS}
     run_id = run_id or identity.run_id(spec, plan.layout, chosen)
     root, node = root_of(run_id, spec, site), node_of(spec, site)
     run = Run(run_id, plan, spec, site, chosen, root, node)
@@ -87,7 +89,7 @@ def _own_script(run: Run) -> str | None:
 
 def _heading(kind: str, run: Run) -> str:
     made = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    unproved = [name for name, version in run.versions.items() if version not in versions(name).proved]
+    unproved = [name for name, version in run.versions.items() if version not in facts.versions(name).proved]
     lines = [f"Run {run.id} as {kind}, written for {made}."]
     if unproved:
         lines.append(f"No test of trainwright ran on this version of {', '.join(unproved)}.")
