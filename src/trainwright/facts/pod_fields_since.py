@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.facts.data import read_rows
+from trainwright.facts.data import read_file
 from trainwright.facts.versions import parts
 
 
 def lacking(template: Any, version: str) -> Iterator[tuple[str, str]]:
     """Fields of a pod or pod template that ``version`` of Kubernetes does not have, each with the first that does."""
-    for path, since in read_rows("pod_fields_since").items():
+    for path, since in read_file("pod_fields_since")["rows"].items():
         if parts(version) < parts(since) and _has(template, tuple(path.split("."))):
             yield path, since
 
