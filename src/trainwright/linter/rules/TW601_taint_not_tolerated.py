@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, PodRule, Pods
-from trainwright.linter.view.machines import untolerated_taint
+from trainwright.linter.view.machines import contradicts, untolerated_taint
 from trainwright.linter.view.pods import PodGroup
 
 
@@ -26,7 +26,8 @@ class TaintNotTolerated(PodRule):
         group = subject.group
         if not group.accelerated or group.spec.open or subject.job.frontend.endswith("Runtime"):
             return
-        pools = project.related(subject.job.document, "NodePool")
+        # A pool for other machines says nothing: the nodes that the pods select come from elsewhere.
+        pools = [pool for pool in project.related(subject.job.document, "NodePool") if not contradicts(pool, group)]
         if not pools:
             return
         first = ""
@@ -37,7 +38,8 @@ class TaintNotTolerated(PodRule):
             first = first or missing
         yield self.hit(
             group.spec.get("tolerations"),
-            f"the pods do not tolerate {first}, and every NodePool here has such a taint: they stay Pending",
+            f"the pods do not tolerate {first}, and every NodePool here that they could use has such a taint: they "
+            "stay Pending",
             f"tolerations: [{{key: {first.split('=')[0].split(':')[0]}, operator: Exists, effect: NoSchedule}}]",
         )
 

@@ -53,6 +53,11 @@ def accepts(pool: KubernetesObject, group: PodGroup) -> bool:
     return bool(known)
 
 
+def contradicts(pool: KubernetesObject, group: PodGroup) -> bool:
+    """Whether a node selector of the pods rules all nodes of a NodePool out, whatever its taints."""
+    return _contradicts(_pool(pool), group)
+
+
 def accepting(job: TrainingJob, group: PodGroup, project: Project) -> list[KubernetesObject]:
     """The NodePools that belong with a job and accept these pods of it."""
     if "accepting" not in group.found:
