@@ -4,13 +4,14 @@
 CONTROLLERS=(kueue ray-operator training-operator trainer mpi-operator jobset)
 KINDS="jobset kueue ray mpi trainer pytorch"
 declare -A WEBHOOK_PORT=([jobset]=9451 [trainer]=9452 [kueue]=9453 [pytorch]=9454 [ray]=9443) # KubeRay's is fixed
+declare -A SERVED=([ray]=vraycluster.kb.io) # KubeRay 1.6.0 declares three webhooks and serves one
 
 applied() { # FILE: by the server
   kubectl apply --server-side --force-conflicts -f "$1" >>"$BED/log/apply.log" 2>&1 || { tail -3 "$BED/log/apply.log" >&2; return 1; }
 }
 
 fitted() { # KIND: manifests from stdin
-  "$PYTHON" "$here/manifests.py" "$1" "${WEBHOOK_PORT[$1]:-0}" "$BED/pki/ca.crt"
+  "$PYTHON" "$here/manifests.py" "$1" "${WEBHOOK_PORT[$1]:-0}" "$BED/pki/ca.crt" ${SERVED[$1]:-}
 }
 
 definitions() {
