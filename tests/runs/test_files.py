@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,38 @@ def test_torn_and_foreign_lines_are_skipped(tmp_path: Path) -> None:
         handle.write(b'\xff\xfe\n[1]\n{"torn": ')
     assert list(jsonl.read(path)) == [{"a": 1}]
     assert list(jsonl.read(tmp_path / "missing")) == []
+
+
+def test_a_line_cut_off_by_a_full_disk_costs_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    jsonl.append(path, {"a": 1})
+    with path.open("ab") as handle:
+        handle.write(b'{"torn": ')
+    jsonl.append(path, {"b": 2})
+    jsonl.append(path, {"c": 3})
+    assert list(jsonl.read(path)) == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+def test_a_short_write_is_gone_on_with_and_a_refused_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "x.jsonl", os.write
+    monkeypatch.setattr(jsonl.os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    jsonl.append(path, {"a": 1})
+    room = [5]
+
+    def full(descriptor: int, data: bytes) -> int:
+        taken, room[0] = data[: room[0]], 0
+        if not taken:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, taken)
+
+    monkeypatch.setattr(jsonl.os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        jsonl.append(path, {"b": 2})
+    monkeypatch.undo()
+    jsonl.append(path, {"c": 3})
+    assert list(jsonl.read(path)) == [{"a": 1}, {"c": 3}]
 
 
 def _append_many(path: Path, writer: int) -> None:

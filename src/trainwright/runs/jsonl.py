@@ -1,4 +1,7 @@
-"""Append-only JSON lines that survive crashes: one write a line, torn or foreign lines are skipped when reading."""
+"""Append-only JSON lines that survive crashes and full disks.
+
+One write a line; what was cut off is closed before the next line, and skipped when reading. Knows no records.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,24 @@ from trainwright import plain_json
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
-    """Append one line with one O_APPEND write, so that lines of several processes never interleave."""
+    """Append one line with one O_APPEND write, so that lines of several processes never interleave.
+
+    OSError when the disk takes none of it, or only a part: the next line then begins on a line of its own.
+    """
     line = (json.dumps(record, separators=(",", ":"), ensure_ascii=False, default=str) + "\n").encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, line)
+        line = line if _ends_whole(descriptor) else b"\n" + line
+        while line:
+            line = line[os.write(descriptor, line) :]
     finally:
         os.close(descriptor)
+
+
+def _ends_whole(descriptor: int) -> bool:
+    """False when the last line was cut off: what is appended would be glued to it, and lost with it."""
+    size = os.fstat(descriptor).st_size
+    return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
