@@ -38,6 +38,8 @@ class GlobalOrder:
         draws = [max(1, round(n * w)) if n else 0 for n, w in zip(sizes, chosen, strict=True)]
         self.epoch_length = sum(draws)
         """Samples in one epoch."""
+        self.draws = tuple(draws)
+        """Samples of each source in one epoch."""
         if not self.epoch_length:
             raise ValueError("there are no sequences to put in order")
         self._seed, self._shuffle = seed, shuffle

@@ -44,6 +44,11 @@ class PreparedData:
         """Read every byte; gives a sentence for each damaged file. Empty means good."""
         return self.manifest.verify(self.folder)
 
+    def tokens_per_sample(self, order: GlobalOrder) -> float:
+        """Mean length of what an epoch of ``order`` shows, in tokens; padding is none."""
+        rows = zip(order.draws, self.train.source_tokens, self.train.source_counts, strict=True)
+        return sum(draws * tokens / count for draws, tokens, count in rows if count) / order.epoch_length
+
     def order(self, spec: RunSpec) -> GlobalOrder:
         """The order in which a run of this spec sees the training sequences."""
         assert spec.data is not None

@@ -114,6 +114,14 @@ class Sequences:
             totals[mapped.shard.source] += mapped.shard.sequences
         return tuple(totals)
 
+    @property
+    def source_tokens(self) -> tuple[int, ...]:
+        """Tokens of each source, in the order of the spec."""
+        totals = [0] * len(self.source_counts)
+        for mapped in self._shards:
+            totals[mapped.shard.source] += mapped.shard.tokens
+        return tuple(totals)
+
     def documents(self, index: int) -> list[int]:
         """Numbers of the documents that a sequence holds, unique within the prepared data."""
         shard, number = self._find(index)

@@ -391,7 +391,7 @@ class RunSpec(Section):
     sequence_length: PositiveInt = 1024
     """Tokens in one training sequence."""
     duration: Amount = Amount(1, "epochs")
-    """How long to train: steps, tokens or epochs."""
+    """How long to train: steps, tokens of the data (padding is none) or epochs."""
     global_batch_size: PositiveInt = 8
     """Sequences in one optimizer step, over all ranks."""
     micro_batch_size: CountOrAuto = "auto"

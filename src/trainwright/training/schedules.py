@@ -25,14 +25,14 @@ class Phases:
     decay: int
 
 
-def phases(schedule: Schedule, updates: int, tokens_per_step: int) -> Phases:
-    """Turn shares, steps and tokens into updates. ``tokens_per_step`` is sequence length · global batch size."""
+def phases(schedule: Schedule, updates: int, tokens_per_step: float) -> Phases:
+    """Turn shares, steps and tokens into updates. ``tokens_per_step`` is that of ``Horizon``."""
     warmup = _length(schedule.warmup, updates, tokens_per_step)
     decay = min(_length(schedule.decay, updates, tokens_per_step), max(0, updates - warmup))
     return Phases(updates, warmup, decay)
 
 
-def _length(amount: float | Amount, updates: int, tokens_per_step: int) -> int:
+def _length(amount: float | Amount, updates: int, tokens_per_step: float) -> int:
     if isinstance(amount, Amount):
         return math.ceil(amount.value / (tokens_per_step if amount.unit == "tokens" else 1))
     return round(amount * updates)
