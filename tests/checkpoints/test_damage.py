@@ -35,7 +35,7 @@ def _split_data(step: Path) -> None:
     from dataclasses import replace
 
     from trainwright.checkpoints.format import FileRecord
-    from trainwright.checkpoints.verify import sha256_of
+    from trainwright.on_disk import sha256_of
 
     checkpoint = open_checkpoint(step)
     data = (step / "__0_0.distcp").read_bytes()

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.checkpoints import replica
+from trainwright.checkpoints.bucket import Bucket, ObjectStore
 from trainwright.checkpoints.failures import CheckpointDamaged, CheckpointFailed
 from trainwright.checkpoints.format import MANIFEST, Checkpoint, folder_name, open_checkpoint
-from trainwright.checkpoints.object_store import Bucket, ObjectStore
 from trainwright.checkpoints.verify import verify
 from trainwright.errors import InputError, SystemUnreachable
 
@@ -167,9 +167,9 @@ def test_a_store_that_is_not_there_is_an_error_with_a_way_out(
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         _credentials(monkeypatch, f"http://127.0.0.1:{closed.getsockname()[1]}")
-        from trainwright.checkpoints import object_store
+        from trainwright import object_store
 
-        monkeypatch.setattr(object_store, "_RETRY", {"max_retries": 0})
+        monkeypatch.setattr(object_store, "RETRY", {"max_retries": 0})
         with pytest.raises(SystemUnreachable, match="AWS_ENDPOINT_URL"):
             replica.upload(two[0], Bucket("s3://nowhere"))
 
@@ -177,10 +177,10 @@ def test_a_store_that_is_not_there_is_an_error_with_a_way_out(
 @pytest.mark.parametrize("verb", ["put", "get"])
 def test_a_store_that_accepts_and_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     pytest.importorskip("obstore")
-    from trainwright.checkpoints import object_store
+    from trainwright import object_store
 
-    monkeypatch.setattr(object_store, "_RETRY", {"max_retries": 0})
-    monkeypatch.setattr(object_store, "_STALLED", "1s")
+    monkeypatch.setattr(object_store, "RETRY", {"max_retries": 0})
+    monkeypatch.setattr(object_store, "STALLED", "1s")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)

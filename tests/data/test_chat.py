@@ -151,3 +151,11 @@ def test_the_mask_of_a_marked_template_is_that_of_transformers(model: Path) -> N
     assert ours.ids.tolist() == theirs["input_ids"]
     assert ours.loss is not None
     assert ours.loss.tolist() == theirs["assistant_masks"]
+
+
+def test_a_template_that_prints_the_date_prints_the_same_one_every_day() -> None:
+    template = ChatTemplate(
+        "{{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ m.content }}{% endfor %}", {}, ()
+    )
+    (found,) = template.render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
+    assert found.text == "01 Jan 2025ab"

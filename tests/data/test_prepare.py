@@ -172,6 +172,15 @@ class TestContent:
             data.train[len(data.train)]
 
 
+def long_texts(folder: Path, files: int) -> Path:
+    """Files of many paragraphs, each paragraph beginning with the number of its file."""
+    folder.mkdir()
+    for file in range(files):
+        paragraphs = [f"file{file:02} paragraph {n} " + "word " * 30 for n in range(60)]
+        (folder / f"{file}.txt").write_text("\n\n".join(paragraphs) + "\n")
+    return folder
+
+
 class TestSplitsAndDuplicates:
     def test_duplicates_are_dropped_and_counted(
         self, make_spec: SpecMaker, write_jsonl: Writer, tmp_path: Path
@@ -198,6 +207,24 @@ class TestSplitsAndDuplicates:
         manifest = prepare(make_spec(write_jsonl(numbered(4)), eval_fraction=0.001), tmp_path / "cache").manifest
         assert (manifest.train.documents, manifest.eval.documents) == (3, 1)
 
+    def test_which_one_does_not_depend_on_the_order_of_the_sources(
+        self, make_spec: SpecMaker, write_jsonl: Writer, tokenizer: Tokenizer, tmp_path: Path
+    ) -> None:
+        paths = [write_jsonl([{"text": f"{name} {n}"} for n in range(3)], f"{name}.jsonl") for name in "abcd"]
+        found = set()
+        for first in range(4):
+            turned = [*paths[first:], *paths[:first]]
+            data = prepare(make_spec(*turned, eval_fraction=0.001), tmp_path / "cache")
+            assert (data.manifest.train.documents, data.manifest.eval.documents) == (11, 1)
+            assert sum(data.train.source_counts) == len(data.train)
+            assert [source.counts.documents for source in data.manifest.sources] == [3, 3, 3, 3]
+            assert sorted(documents(data.train, tokenizer) + documents(data.eval, tokenizer)) == sorted(
+                f"{name} {n}{EOS}" for name in "abcd" for n in range(3)
+            )
+            assert data.manifest.verify(data.folder) == []
+            found.update(documents(data.eval, tokenizer))
+        assert len(found) == 1
+
     def test_eval_sources_are_held_out_whole_and_never_trained_on(
         self, make_spec: SpecMaker, write_jsonl: Writer, tokenizer: Tokenizer, tmp_path: Path
     ) -> None:
@@ -207,6 +234,54 @@ class TestSplitsAndDuplicates:
         assert documents(data.eval, tokenizer) == [row["text"] + EOS for row in rows[:5]]
         assert data.manifest.train.documents == 45
         assert data.manifest.counts.duplicates == 5
+
+    @pytest.mark.parametrize("fraction", [0.02, 0.2])
+    def test_all_parts_of_a_text_file_are_on_one_side(
+        self, make_spec: SpecMaker, tokenizer: Tokenizer, tmp_path: Path, fraction: float
+    ) -> None:
+        folder = long_texts(tmp_path / "texts", files=30)
+        held_out = set()
+        for length in (16, 64):
+            spec = make_spec(folder, eval_fraction=fraction, _sequence_length=length)
+            data = prepare(spec, tmp_path / "cache")
+            train, out = (
+                {text.split()[0] for text in documents(split, tokenizer) if text.split()}
+                for split in (data.train, data.eval)
+            )
+            assert data.manifest.eval.documents > len(out), "several parts of a file, or the test proves nothing"
+            assert not train & out
+            held_out.add(frozenset(out))
+        assert len(held_out) == 1, "what is held out depends on the sequence length"
+
+    @pytest.mark.parametrize("files", [1, 2])
+    def test_of_a_file_that_cannot_be_spared_the_end_is_held_out(
+        self, make_spec: SpecMaker, tokenizer: Tokenizer, tmp_path: Path, files: int
+    ) -> None:
+        folder = long_texts(tmp_path / "texts", files=files)
+        whole = {path.name: path.read_text() for path in folder.iterdir()}
+        held_out = set()
+        for length in (16, 64):
+            spec = make_spec(folder, eval_fraction=0.1, drop_duplicates=False, shuffle=False, _sequence_length=length)
+            data = prepare(spec, tmp_path / "cache")
+            train, out = (
+                "".join(tokenizer.backend.decode(s.input_ids.tolist()) for s in split)
+                for split in (data.train, data.eval)
+            )
+            assert 0.05 < len(out) / (len(train) + len(out)) < 0.15
+            ends = [text for text in whole.values() if text[-40:].strip() in out]
+            assert len(ends) == files
+            if files == 1:
+                assert train + out == next(iter(whole.values()))
+            held_out.add(out)
+        assert len(held_out) == 1, "what is held out depends on the sequence length"
+
+    def test_a_limit_does_not_leave_out_what_is_held_out(
+        self, make_spec: SpecMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("trainwright.data.encode._BATCH_ROWS", 1)
+        folder = long_texts(tmp_path / "texts", files=1)
+        manifest = prepare(make_spec({"path": str(folder), "limit": "4KB"}), tmp_path / "cache").manifest
+        assert 0 < manifest.eval.bytes < manifest.train.bytes < 6000
 
 
 class TestProblems:
@@ -383,7 +458,7 @@ class TestCache:
         first = prepare(make_spec(path), tmp_path / "cache")
         for name in ("run_tasks", "tasks_of"):
             monkeypatch.setattr(preparing, name, None)
-        monkeypatch.setattr(fingerprints, "file_sha256", None)
+        monkeypatch.setattr(fingerprints, "sha256_of", None)
         assert prepare(make_spec(path), tmp_path / "cache").folder == first.folder
 
     def test_a_file_changed_just_now_is_hashed_again(

@@ -61,6 +61,25 @@ def test_verify_names_a_damaged_file(run_folder: Path, capsys: pytest.CaptureFix
     assert f"{tokens.name} has another hash than was written" in capsys.readouterr().err
 
 
+def test_a_run_with_a_checkpoint_keeps_the_data_that_it_began_with(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code_of("prepare", str(run_folder)) == 0
+    before = json.loads((run_folder / "data.json").read_text())
+    (run_folder / "checkpoints" / "step-00000020").mkdir(parents=True)
+    (run_folder / "checkpoints" / "step-00000020" / "manifest.json").write_text("{}")
+    rows = Path(yaml.safe_load((run_folder / "spec.yaml").read_text())["data"]["sources"][0]["path"])
+    rows.write_text(rows.read_text() + '{"text": "one more"}\n')
+    assert code_of("prepare", str(run_folder)) == 0
+    assert json.loads((run_folder / "data.json").read_text()) == before
+    next(Path(before["folder"]).glob("train-*.tokens")).unlink()
+    assert code_of("prepare", str(run_folder)) == 1
+    said = capsys.readouterr().err
+    assert f"the data of {run_folder.name} changed since it began (rows.jsonl)" in said
+    assert "--fresh" in said
+    assert json.loads((run_folder / "data.json").read_text()) == before
+
+
 def test_bad_data_is_exit_code_two_and_no_traceback(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = yaml.safe_load((run_folder / "spec.yaml").read_text())
     Path(spec["data"]["sources"][0]["path"]).write_text("{oops\n")

@@ -92,6 +92,33 @@ class TestText:
         assert all(isinstance(d, Text) for d in whole)
         assert "".join(joined.split()) == "".join(body.split())
 
+    @given(
+        body=st.text(alphabet="ab \n\r日🎉", min_size=2, max_size=600),
+        share=st.floats(0.01, 0.99),
+        step=st.integers(1, 300),
+        parts=st.tuples(st.integers(8, 100), st.integers(8, 100)),
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_a_file_cut_in_two_loses_nothing_and_is_cut_at_the_same_place_for_any_part(
+        self, tmp_path_factory: pytest.TempPathFactory, body: str, share: float, step: int, parts: tuple[int, int]
+    ) -> None:
+        path = tmp_path_factory.mktemp("text") / "a.txt"
+        path.write_bytes(body.encode())
+        size = path.stat().st_size
+        place = text.cut(path, min(max(1, int(size * share)), size - 1))
+        sides = set()
+        for part in parts:
+            spans = [Span(0, path, a, min(b, place), 0, 0, place) for a, b in in_ranges(size, step) if a < place]
+            spans += [Span(0, path, max(a, place), b, 0, place) for a, b in in_ranges(size, step) if b > place]
+            found = [[], []]
+            for span in spans:
+                for row in text.rows(span, ReadSettings(None, part)):
+                    assert isinstance(row.content, Text)
+                    found[span.begin == place].append(row.content.text)
+            sides.add(tuple("".join("".join(side).split()) for side in found))
+        assert len(sides) == 1
+        assert "".join(sides.pop()) == "".join(body.split())
+
 
 class TestJsonl:
     def test_rows_have_their_line(self, write_jsonl: Callable[..., Path]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.checkpoints.format import FileRecord
+from trainwright.on_disk import sync_folder
 
 _CHUNK = 1 << 20
 _BACKLOG = 32  # chunks that writing may be ahead of hashing
@@ -47,11 +48,7 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """Return when the names in a folder would survive a power cut."""
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(folder)
 
     def rename(self, source: Path, target: Path) -> None:
         """Move a file or folder within its file system, atomically."""

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainwright.checkpoints.bucket import ObjectStore
 from trainwright.checkpoints.disk import Disk, HashingStream
 from trainwright.checkpoints.failures import CheckpointDamaged, CheckpointFailed
 from trainwright.checkpoints.format import (
@@ -23,7 +24,6 @@ from trainwright.checkpoints.format import (
     open_checkpoint,
     step_of,
 )
-from trainwright.checkpoints.object_store import ObjectStore
 from trainwright.checkpoints.resume import Report, warn
 from trainwright.checkpoints.store import LocalStore
 from trainwright.checkpoints.verify import Progress

@@ -5,7 +5,6 @@ Takes a folder and file records, gives a list of Damage, empty when all is well;
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import threading
@@ -14,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from trainwright.checkpoints.format import Checkpoint, Damage, FileRecord
+from trainwright.on_disk import sha256_of
 
 #: Called with (bytes verified so far, bytes in all), from any thread, one call at a time.
 Progress = Callable[[int, int], None]
 
-_CHUNK = 1 << 20  # fits a core's cache, so that hashing reads memory once
 _THREADS = 8
 
 
@@ -84,15 +83,3 @@ def _damage(folder: Path, record: FileRecord, count: _Counter) -> Damage | None:
     if found != record.sha256:
         return Damage(record.path, f"was changed: sha256 {found[:12]}… instead of {record.sha256[:12]}…")
     return None
-
-
-def sha256_of(path: Path, done: Callable[[int], None] | None = None) -> str:
-    """Sha256 of a file in hex; ``done`` hears of every chunk's size."""
-    digest, buffer = hashlib.sha256(), bytearray(_CHUNK)
-    view = memoryview(buffer)
-    with path.open("rb", buffering=0) as handle:
-        while size := handle.readinto(buffer):
-            digest.update(view[:size])
-            if done:
-                done(size)
-    return digest.hexdigest()

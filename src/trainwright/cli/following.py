@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from trainwright.cli.output import Output, emit, is_terminal
 from trainwright.runs.exit_codes import Exit
+
+if TYPE_CHECKING:
+    from trainwright.runs.folder import RunFolder
 
 _PAUSE = 0.3  # seconds between two looks at the files
 _QUIET = 10.0  # seconds after which a watcher without a terminal is told that it goes on
@@ -22,6 +26,7 @@ def follow_to_the_end(target: Any, ref: Any, output: Output) -> None:
     folder = target.folder(ref)
     follower = Follower(folder)
     state = target.status(ref)
+    changed = _changed(folder) if state.final else []  # it was there already, and is only told about
     if output is Output.text and not state.final:
         try:
             state = _show(target, ref, follower)
@@ -32,8 +37,22 @@ def follow_to_the_end(target: Any, ref: Any, output: Output) -> None:
     while not state.final:
         time.sleep(_PAUSE)
         state = target.status(ref)
-    emit(summary(folder, state), "\n".join(summary_lines(folder, state)), output)
+    lines = summary_lines(folder, state)
+    if changed:
+        lines.insert(-1, f"note    the data changed since ({', '.join(changed)}): --fresh trains on it")
+    emit({**summary(folder, state), "changed_sources": changed}, "\n".join(lines), output)
     raise typer.Exit(Exit.YES if state.phase == "SUCCEEDED" else Exit.NO)
+
+
+def _changed(folder: RunFolder) -> list[str]:
+    """Sources that are no longer what this run was trained on. Nothing where the data was prepared elsewhere."""
+    from trainwright.data.changes import changed_sources
+    from trainwright.runs.folder import read_json
+
+    record = read_json(folder.data)
+    if record is None or not Path(str(record.get("folder"))).is_dir():
+        return []
+    return changed_sources(folder.spec(), record, folder.root.parent / "data")
 
 
 def _show(target: Any, ref: Any, follower: Any) -> Any:

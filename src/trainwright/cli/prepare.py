@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -27,16 +26,15 @@ def prepare(
 ) -> None:
     """Tokenise and pack the data. What is already prepared is found, not made again."""
     from trainwright.data.prepare import prepare as prepare_data
-    from trainwright.data.report import damaged, record, summary
-    from trainwright.runs.folder import RunFolder, default_runs, write_atomically
+    from trainwright.data.report import damaged, summary
+    from trainwright.data.run_inputs import prepare_run
+    from trainwright.runs.folder import RunFolder, default_runs
     from trainwright.runs.progress import ProgressFile
     from trainwright.spec.load import load
 
     if path.is_dir():
         run = RunFolder(path.absolute())
-        spec = run.spec()
-        prepared = prepare_data(spec, run.root.parent / "data", ProgressFile(run.progress))
-        write_atomically(run.data, json.dumps(record(prepared), indent=1))
+        prepared = prepare_run(run, ProgressFile(run.progress))
     else:
         spec = load(path, overrides or ()).spec
         with _bar() as progress:

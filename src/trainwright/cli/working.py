@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trainwright.cli.output import is_terminal
-
-Progress = Callable[[str, int, int | None], None]
+from trainwright.runs.progress import Progress
 
 
 @contextmanager

@@ -1,18 +1,18 @@
 """Encoded documents → shards: duplicates dropped, splits chosen, long ones cut, everything counted.
 
-Takes batches in the order of the sources; writes shard files into a folder that nobody trusts yet. It knows neither
-processes nor file formats.
+Takes batches in the order of the sources; writes shard files into a folder that nobody trusts yet. What is held out
+does not depend on that order. It knows neither processes nor file formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainwright.data.encode import EncodedBatch
 from trainwright.data.manifest import Counts, FileRecord, Shard, Split
-from trainwright.data.pack import OverLong, Packer, Piece, cut, wrap
+from trainwright.data.pack import OverLong, Packed, Packer, Piece, cut, wrap
 from trainwright.data.shard_writer import ShardWriter
 from trainwright.errors import InputError, Problem
 
@@ -39,7 +39,21 @@ class BuildSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class _Source:
+    """A source and where its documents go; still open for the one that waits when others have begun."""
+
+    where: str
+    held_out: bool
+    name: Callable[[int], str]
+    packers: dict[Split, Packer]
+    writers: dict[Split, ShardWriter]
+    counts: Counts = field(default_factory=Counts)
+    lines: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class _Document:
+    source: _Source
     key: bytes
     pieces: list[Piece]
     counts: Counts
@@ -55,6 +69,7 @@ class Builder:
         self._seen: set[bytes] = set()
         self._number = 0
         self._reserve: _Document | None = None
+        self._sources: list[_Source] = []
         self.splits: dict[Split, Counts] = {"train": Counts(), "eval": Counts()}
         self.shards: list[Shard] = []
         self.files: list[FileRecord] = []
@@ -63,21 +78,28 @@ class Builder:
 
     def start(self, source: int, origin: str, where: str, held_out: bool, name: Callable[[int], str]) -> None:
         """Begin a source. ``held_out``: all of it is for evaluation. ``name`` gives the path of a file number."""
-        self.counts = Counts()
-        self._where, self._held_out, self._name = where, held_out, name
         settings = self._settings
         splits: tuple[Split, ...] = ("train", "eval")
-        self._packers = {s: Packer(settings.sequence_length, settings.packing, settings.keep_order) for s in splits}
-        self._writers = {s: ShardWriter(self._folder, s, source, origin, settings.token_type) for s in splits}
-        self._lines: dict[int, int] = {}
+        packers = {s: Packer(settings.sequence_length, settings.packing, settings.keep_order) for s in splits}
+        writers = {s: ShardWriter(self._folder, s, source, origin, settings.token_type) for s in splits}
+        self._now = _Source(where, held_out, name, packers, writers)
+        self._sources.append(self._now)
+
+    @property
+    def counts(self) -> Counts:
+        """What was read of the source that was begun last, and what became of it."""
+        return self._now.counts
 
     def count_lines(self, lines: dict[int, int]) -> None:
         """Lines that were read of each file; later rows of the file are counted on from there."""
         for file, number in lines.items():
-            self._lines[file] = self._lines.get(file, 0) + number
+            self._now.lines[file] = self._now.lines.get(file, 0) + number
 
-    def add(self, batch: EncodedBatch) -> None:
-        """Take the documents of a batch. Raises InputError once it is certain that the data must be refused."""
+    def add(self, batch: EncodedBatch, held_out: bool | None = None) -> None:
+        """Take the documents of a batch. Raises InputError once it is certain that the data must be refused.
+
+        ``held_out`` says where all of it belongs; None: the content of each document decides.
+        """
         self.counts.rows += batch.rows
         for file, line, why in batch.bad:
             self._bad(file, line, why)
@@ -89,21 +111,25 @@ class Builder:
             if number != row:
                 row, kept = number, self._is_new(batch.keys[index])
             if kept and length:
-                self._add(batch, index, start, stop)
+                self._add(batch, index, start, stop, held_out)
 
     def end(self) -> None:
-        """End a source: everything of it is written."""
-        if self._reserve is not None and not self._held_out:
-            self._settle(last=True)
-        for split, packer in self._packers.items():
-            writer = self._writers[split]
-            for sequence in packer.finish():
-                writer.write(sequence)
-                self.splits[split].sequences += 1
-                self.counts.sequences += 1
-            writer.finish()
-            self.shards += writer.shards
-            self.files += writer.files
+        """End a source: everything of it is written, apart from a document that may have to be held out."""
+        self._flush(self._now)
+
+    def finish(self) -> None:
+        """End all sources; ``shards`` and ``files`` are complete then."""
+        self._settle(last=True)
+        for source in self._sources:
+            self._flush(source)
+            for writer in source.writers.values():
+                self.shards += writer.shards
+                self.files += writer.files
+
+    def _flush(self, source: _Source) -> None:
+        for split, packer in source.packers.items():
+            self._write(source, split, packer.finish())
+            source.writers[split].finish()
 
     def check(self, rows: int, bad_rows: int) -> None:
         """Raise InputError when over-long rows were found or too large a share of all rows is bad."""
@@ -119,10 +145,11 @@ class Builder:
             refuse_bad_rows(self.counts.rows, self.counts.bad_rows, self.bad, 0.0)
 
     def _place(self, file: int, line: int) -> str:
-        return f"{self._name(file)}:{self._line(file, line)}" if line else self._name(file)
+        name = self._now.name(file)
+        return f"{name}:{self._line(file, line)}" if line else name
 
     def _line(self, file: int, line: int) -> int:
-        return self._lines.get(file, 0) + line if line else 0
+        return self._now.lines.get(file, 0) + line if line else 0
 
     def _is_new(self, key: bytes) -> bool:
         if key in self._seen:
@@ -132,7 +159,7 @@ class Builder:
             self._seen.add(key)
         return True
 
-    def _add(self, batch: EncodedBatch, index: int, start: int, stop: int) -> None:
+    def _add(self, batch: EncodedBatch, index: int, start: int, stop: int, held_out: bool | None) -> None:
         file = int(batch.files[index])
         loss = None if batch.loss is None or batch.splittable[index] else batch.loss[start:stop]
         whole = Piece(batch.ids[start:stop], loss, self._number, file, self._line(file, int(batch.lines[index])))
@@ -140,7 +167,7 @@ class Builder:
         counts = Counts(documents=1, bytes=int(batch.text_bytes[index]), target_bytes=int(batch.target_bytes[index]))
         pieces = self._fit(whole, bool(batch.splittable[index]), counts)
         if pieces:
-            self._route(_Document(batch.keys[index], pieces, counts))
+            self._route(_Document(self._now, batch.keys[index], pieces, counts), held_out)
         else:
             self.counts.dropped += 1
 
@@ -170,9 +197,9 @@ class Builder:
         line = piece.line
         self._problems.append(
             Problem(
-                self._name(piece.file),
+                self._now.name(piece.file),
                 line,
-                field=self._where,
+                field=self._now.where,
                 what=f"has {len(piece.ids)} tokens, more than the {self._room} that fit in a sequence",
                 instead="raise sequence_length, or set data.over_long to truncate, split or drop",
             )
@@ -180,18 +207,18 @@ class Builder:
         if len(self._problems) >= LISTED:
             raise InputError(self._problems)
 
-    def _route(self, document: _Document) -> None:
-        """Send a document to its split: by the hash of its content, whatever its place."""
+    def _route(self, document: _Document, held_out: bool | None) -> None:
+        """Send a document to its split: where it belongs, else by the hash of its content, whatever its place."""
         fraction = self._settings.eval_fraction
-        if self._held_out:
+        if document.source.held_out:
             return self._put("eval", document)
-        if int.from_bytes(document.key[:8], "little") < fraction * _HASH_SPACE:
+        if held_out or (held_out is None and int.from_bytes(document.key[:8], "little") < fraction * _HASH_SPACE):
             self._put("eval", document)
             return self._settle()
-        if fraction == 0 or self.splits["eval"].documents:
+        if held_out is False or fraction == 0 or self.splits["eval"].documents:
             return self._put("train", document)
-        # Nothing is held out yet. The document with the lowest hash waits: if there are too few for any to be
-        # held out by chance, it is the one.
+        # Nothing is held out yet. The document with the lowest hash of all sources waits: if there are too few for
+        # any to be held out by chance, it is the one.
         if self._reserve is None or document.key[:8][::-1] < self._reserve.key[:8][::-1]:
             document, self._reserve = self._reserve or document, document
             if document is self._reserve:
@@ -206,13 +233,17 @@ class Builder:
         self._put("eval" if alone else "train", document)
 
     def _put(self, split: Split, document: _Document) -> None:
+        source = document.source
         self.splits[split].add(document.counts)
-        self.counts.add(document.counts)
+        source.counts.add(document.counts)
         for piece in document.pieces:
-            for sequence in self._packers[split].add(piece):
-                self._writers[split].write(sequence)
-                self.splits[split].sequences += 1
-                self.counts.sequences += 1
+            self._write(source, split, source.packers[split].add(piece))
+
+    def _write(self, source: _Source, split: Split, sequences: Iterable[Packed]) -> None:
+        for sequence in sequences:
+            source.writers[split].write(sequence)
+            self.splits[split].sequences += 1
+            source.counts.sequences += 1
 
 
 def refuse_bad_rows(rows: int, bad: int, listed: list[str], tolerated: float) -> None:

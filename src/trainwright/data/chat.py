@@ -11,10 +11,11 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 Message = Mapping[str, Any]
+_TODAY = datetime(2025, 1, 1, tzinfo=UTC)  # for templates that print today's date: content must not follow the clock
 
 
 class TemplateError(Exception):
@@ -128,7 +129,7 @@ class ChatTemplate:
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        environment.globals["strftime_now"] = _TODAY.strftime
         return environment
 
 

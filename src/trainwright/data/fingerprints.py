@@ -10,14 +10,15 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from trainwright.data.manifest import file_sha256
 from trainwright.data.sources import FoundSource, SourceFile
 from trainwright.errors import InputError, Problem
+from trainwright.on_disk import sha256_of
 from trainwright.runs.folder import read_json, write_atomically
 
 _SETTLED_NS = 2_000_000_000
@@ -33,18 +34,33 @@ def stamp(path: Path) -> Stamp:
 def hash_source(
     found: FoundSource, memory: Path, workers: int, on_bytes: Callable[[int], None]
 ) -> dict[str, tuple[Stamp, str]]:
-    """Stamp and SHA-256 of each file by name. ``memory`` is a folder for what is remembered."""
+    """Stamp and SHA-256 of each file of a source by name."""
+    return hash_files(found.files, _place(found), found.where, memory, workers, on_bytes)
+
+
+def all_remembered(found: FoundSource, memory: Path) -> bool:
+    """True when no file of a source would have to be read to know its hash."""
+    known = read_json(_record(_place(found), memory)) or {}
+    return not _unknown(found.files, {file.name: _stamp(file, found.where) for file in found.files}, known)
+
+
+def hash_files(
+    files: Sequence[SourceFile], place: str, where: str, memory: Path, workers: int, on_bytes: Callable[[int], None]
+) -> dict[str, tuple[Stamp, str]]:
+    """Stamp and SHA-256 of each file by name. ``memory`` is a folder for what is remembered, under ``place``.
+
+    Raises InputError about the field ``where`` for a file that cannot be read.
+    """
     memory.mkdir(parents=True, exist_ok=True)
-    place = json.dumps([str(file.path) for file in found.files[:1]] + [found.where, found.source.path])
-    record = memory / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
+    record = _record(place, memory)
     known = read_json(record) or {}
     started = time.time_ns()
-    stamps = {file.name: _stamp(file, found) for file in found.files}
-    unknown = [file for file in found.files if known.get(file.name, [None])[:-1] != list(stamps[file.name])]
+    stamps = {file.name: _stamp(file, where) for file in files}
+    unknown = _unknown(files, stamps, known)
 
     def digest(file: SourceFile) -> str:
-        with _readable(file, found):
-            value = file_sha256(file.path)
+        with _readable(file, where):
+            value = sha256_of(file.path)
         on_bytes(file.size)
         return value
 
@@ -61,17 +77,29 @@ def hash_source(
     return hashes
 
 
-def _stamp(file: SourceFile, found: FoundSource) -> Stamp:
-    with _readable(file, found):
+def _place(found: FoundSource) -> str:
+    return json.dumps([str(file.path) for file in found.files[:1]] + [found.where, found.source.path])
+
+
+def _record(place: str, memory: Path) -> Path:
+    return memory / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
+
+
+def _unknown(files: Sequence[SourceFile], stamps: dict[str, Stamp], known: dict[str, Any]) -> list[SourceFile]:
+    return [file for file in files if known.get(file.name, [None])[:-1] != list(stamps[file.name])]
+
+
+def _stamp(file: SourceFile, where: str) -> Stamp:
+    with _readable(file, where):
         return stamp(file.path)
 
 
 @contextmanager
-def _readable(file: SourceFile, found: FoundSource) -> Iterator[None]:
+def _readable(file: SourceFile, where: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        problem = Problem(str(file.path), field=found.where, what=f"cannot be read: {error.strerror}")
+        problem = Problem(str(file.path), field=where, what=f"cannot be read: {error.strerror}")
         raise InputError([problem]) from None
 
 

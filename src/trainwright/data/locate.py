@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from trainwright.data import object_store
+from trainwright.data.staging import stage
 from trainwright.errors import InputError, MissingExtra, Problem
 from trainwright.models import hub
 from trainwright.runs.progress import Progress
@@ -23,11 +23,11 @@ def model_folder(model: Model, cache: Path, progress: Progress) -> Path:
     return _folder(model.path, revision, model, cache, progress)
 
 
-def tokenizer_folder(model: Model, cache: Path, progress: Progress) -> Path:
-    """The folder with the tokenizer's files."""
+def tokenizer_folder(model: Model, cache: Path, progress: Progress, revision: str | None = None) -> Path:
+    """The folder with the tokenizer's files; ``revision`` is of a tokenizer with an address of its own."""
     if model.tokenizer is None:
         return model_folder(model, cache, progress)
-    return _folder(model.tokenizer, None, model, cache, progress)
+    return _folder(model.tokenizer, revision, model, cache, progress)
 
 
 def source_path(source: Source, where: str, cache: Path, progress: Progress) -> Path:
@@ -35,7 +35,7 @@ def source_path(source: Source, where: str, cache: Path, progress: Progress) -> 
     if is_local(source.path):
         return Path(source.path)
     if is_remote(source.path):
-        return object_store.stage(source.path, cache / "staged", progress, source.include, source.exclude)
+        return stage(source.path, cache / "staged", progress, source.include, source.exclude)
     return _hub_dataset(source, where)
 
 
@@ -43,7 +43,7 @@ def _folder(location: str, revision: str | None, model: Model, cache: Path, prog
     if is_local(location):
         return Path(location)
     if is_remote(location):
-        return object_store.stage(location, cache / "staged", progress)
+        return stage(location, cache / "staged", progress)
     token = read_secret(model.token, "model.token") if model.token else None
     return hub.download(location, revision, token)
 

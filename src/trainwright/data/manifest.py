@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from trainwright import plain_json
 from trainwright.errors import AnswerNo
+from trainwright.on_disk import sha256_of
 
 VERSION = 1
 NAME = "manifest.json"
@@ -139,6 +140,16 @@ class Manifest:
         values = asdict(self)
         return json.dumps({**values, _CHECKSUM: _checksum(values)}, indent=1, ensure_ascii=False) + "\n"
 
+    @property
+    def bytes_per_eval_token(self) -> float | None:
+        """Bytes of text that a held-out target token spells on average, the divisor of bits per byte.
+
+        None where nothing is held out, and for masked models: the loss of the hidden tokens alone is no code length.
+        """
+        if self.objective == "masked" or not self.eval.target_tokens:
+            return None
+        return self.eval.target_bytes / self.eval.target_tokens
+
     @classmethod
     def read(cls, folder: Path) -> Manifest:
         """Read and check the sizes of all files. Raises AnswerNo for a folder that is missing, partial or damaged."""
@@ -204,13 +215,7 @@ def _wrong_size(folder: Path, record: FileRecord) -> str | None:
 
 def _wrong_content(folder: Path, record: FileRecord) -> str | None:
     try:
-        found = file_sha256(folder / record.path)
+        found = sha256_of(folder / record.path)
     except OSError:
         return f"{record.path} is missing"
     return None if found == record.sha256 else f"{record.path} has another hash than was written"
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's content, in hex."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

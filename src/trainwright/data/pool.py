@@ -37,6 +37,8 @@ class Task:
     format: str
     settings: ReadSettings
     spans: tuple[Span, ...]
+    held_out: bool | None = None
+    """Where all of it belongs; None: the content of each document decides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from trainwright.data.build import Builder, BuildSettings, refuse_bad_rows
 from trainwright.data.chat import ChatTemplate, TemplateError
 from trainwright.data.encode import EncoderSettings
 from trainwright.data.fingerprints import Stamp
+from trainwright.data.held_out_text import TextFile, held_out_from
 from trainwright.data.manifest import FILES, NAME, VERSION, VOCABULARY, Counts, FileRecord, Manifest, SourceRecord
 from trainwright.data.pool import TaskEnd, available_cores, run_tasks
 from trainwright.data.prepared import PreparedData
@@ -36,6 +37,8 @@ from trainwright.runs.progress import Progress
 from trainwright.spec.model import Data, Model, RunSpec
 
 _PART_BYTES_PER_TOKEN = 16  # a long text file becomes documents of about four sequences
+RULES = 2
+"""Raised when the same settings come to make other sequences."""
 _ALONE_BYTES = 1 << 18  # so little is tokenised faster than processes start
 
 
@@ -118,6 +121,7 @@ def _job(spec: RunSpec, data: Data, tokenizer: Path, cache: Path, progress: Prog
     template = _template(data)
     content = {
         "version": VERSION,
+        "rules": RULES,
         "tokenizer": fingerprint(tokenizer),
         "chat_template": hashlib.sha256(template.encode()).hexdigest() if template else None,
         "objective": spec.objective,
@@ -251,7 +255,7 @@ def _build_settings(job: _Job, tokenizer: Tokenizer) -> BuildSettings:
         sequence_length=job.spec.sequence_length,
         packing=_packing(job.spec, job.data),
         keep_order=not job.data.shuffle,
-        eval_fraction=0.0 if job.data.eval_sources else job.data.eval_fraction,
+        eval_fraction=_held_out_fraction(job.data),
         over_long=None if job.data.over_long == "auto" else job.data.over_long,
         drop_duplicates=job.data.drop_duplicates,
         bad_rows=job.data.bad_rows,
@@ -260,13 +264,18 @@ def _build_settings(job: _Job, tokenizer: Tokenizer) -> BuildSettings:
     )
 
 
+def _held_out_fraction(data: Data) -> float:
+    return 0.0 if data.eval_sources else data.eval_fraction
+
+
 def _run(job: _Job, tokenizer: Tokenizer, builder: Builder) -> list[Counts]:
     """Read, tokenise and pack all sources; gives the counts of each."""
     part = _PART_BYTES_PER_TOKEN * job.spec.sequence_length
+    held_out = _held_out_text(job)
     tasks = [
         task
         for number, one in enumerate(job.inputs)
-        for task in tasks_of(one.found, number, ReadSettings(one.found.source.field, part))
+        for task in tasks_of(one.found, number, ReadSettings(one.found.source.field, part), held_out.get(number))
     ]
     total = sum(one.found.size for one in job.inputs)
     job.teller.begin("tokenise", total)
@@ -281,7 +290,7 @@ def _run(job: _Job, tokenizer: Tokenizer, builder: Builder) -> list[Counts]:
             if isinstance(result, TaskEnd):
                 builder.count_lines(result.lines)
             elif task.source not in full:
-                builder.add(result)
+                builder.add(result, task.held_out)
                 job.teller.advance(result.read)
                 limit = job.inputs[task.source].found.source.limit
                 if limit is not None and counts[-1].bytes >= limit.bytes:
@@ -289,7 +298,24 @@ def _run(job: _Job, tokenizer: Tokenizer, builder: Builder) -> list[Counts]:
     while len(counts) < len(job.inputs):
         _next_source(job, builder, counts)
     builder.end()
+    builder.finish()
     return counts
+
+
+def _held_out_text(job: _Job) -> dict[int, dict[int, int]]:
+    """For each source of plain text, the files that are held out and from which byte on."""
+    fraction = _held_out_fraction(job.data)
+    text = [number for number, one in enumerate(job.inputs) if one.found.format == "text" and not one.held_out]
+    files = [
+        TextFile(number, index, file.size, one.found.source.limit.bytes if one.found.source.limit else file.size, sha)
+        for number in text
+        for one in (job.inputs[number],)
+        for index, file in enumerate(one.found.files)
+        for sha in (one.hashes[file.name][1],)
+    ]
+    total = sum(one.found.size for one in job.inputs)
+    chosen = held_out_from(files, fraction, total, alone=len(text) == len(job.inputs))
+    return {number: {file: begin for (source, file), begin in chosen.items() if source == number} for number in text}
 
 
 def _next_source(job: _Job, builder: Builder, counts: list[Counts]) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from trainwright.on_disk import sync_folder
+
 _TEMPORARY = ".tmp-"
 
 
@@ -76,19 +78,11 @@ def _remove_if_abandoned(folder: Path) -> None:
 
 
 def _commit(temporary: Path, final: Path) -> None:
-    _fsync(temporary)
+    sync_folder(temporary)
     try:
         os.rename(temporary, final)
     except OSError:
         if not final.is_dir():
             raise
         return  # another process was first, with the same content
-    _fsync(final.parent)
-
-
-def _fsync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(final.parent)

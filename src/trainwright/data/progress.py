@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from trainwright.runs.progress import Progress
+from trainwright.runs.progress import Progress, silent
+
+__all__ = ["Teller", "silent"]
 
 _UNIT = 1000  # bytes are told as kB
-
-
-def silent(what: str, done: int, total: int | None) -> None:
-    """Show nothing."""
 
 
 class Teller:

@@ -18,6 +18,7 @@ def record(prepared: PreparedData) -> dict[str, Any]:
         "folder": str(prepared.folder),
         "digest": manifest.digest,
         "tokenizer_sha256": manifest.tokenizer.sha256,
+        "sources": [{"path": source.path, "sha256": source.sha256} for source in manifest.sources],
         "sequence_length": manifest.sequence_length,
         "train": _of_split(manifest.train),
         "eval": _of_split(manifest.eval),

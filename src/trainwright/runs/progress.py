@@ -19,6 +19,10 @@ class Progress(Protocol):
     def __call__(self, what: str, done: int, total: int | None) -> None: ...
 
 
+def silent(what: str, done: int, total: int | None) -> None:
+    """A Progress that shows nothing."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """How far a piece of work is. ``seconds`` is the time since it began."""

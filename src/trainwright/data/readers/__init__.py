@@ -26,13 +26,18 @@ READERS = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a file. ``weight`` is about how many bytes of input it stands for."""
+    """A part of a file. ``weight`` is about how many bytes of input it stands for.
+
+    Plain text alone: no document reaches beyond the region from byte ``begin`` to ``end`` (None: to the end).
+    """
 
     file: int
     path: Path
     start: int
     stop: int
     weight: int
+    begin: int = 0
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from trainwright.data.readers import ReadSettings, Span
 
 _SPAN_BYTES = 1 << 20
+_ENDS = (b"\n\n", b"\r\n\r\n", b"\n")
+_LOOK_AHEAD = 1 << 16
 _MOST_SPANS = 4096  # of one file: the tasks of a terabyte must fit in memory
 
 
@@ -25,12 +27,13 @@ def spans(path: Path, size: int) -> list[tuple[int, int]]:
 def rows(span: Span, settings: ReadSettings) -> Generator[Row, None, int]:
     """The documents that begin in a range of bytes."""
     size = span.path.stat().st_size
-    part = settings.part_bytes if size > 2 * settings.part_bytes else max(size, 1)
-    grid = range(-(-span.start // part) * part, span.stop, part)
+    region = range(span.begin, size if span.end is None else min(span.end, size))
+    part = settings.part_bytes if len(region) > 2 * settings.part_bytes else max(len(region), 1)
+    grid = range(region.start - (region.start - span.start) // part * part, min(span.stop, region.stop), part)
     with span.path.open("rb") as handle:
-        start = _boundary(handle, grid[0], size, part) if grid else size
+        start = _boundary(handle, grid[0], region, part) if grid else size
         for nominal in grid:
-            stop = _boundary(handle, nominal + part, size, part)
+            stop = _boundary(handle, nominal + part, region, part)
             if start < stop:
                 document = _document(handle, start, stop, size)
                 if document is not None:
@@ -52,20 +55,37 @@ def _document(handle: BinaryIO, start: int, stop: int, size: int) -> Text | RowE
     return Text(text, first=start == 0, last=stop == size) if text.strip() else None
 
 
-def _boundary(handle: BinaryIO, nominal: int, size: int, part: int) -> int:
+def cut(path: Path, nominal: int) -> int:
+    """Where a file may be cut in two, at or after a byte other than its first, so that both sides hold some text."""
+    with path.open("rb") as handle:
+        handle.seek(nominal - 1)
+        ahead = handle.read(_LOOK_AHEAD)
+    for end in _ENDS:
+        _, found, behind = ahead.partition(end)
+        if found and behind.strip():
+            return nominal - 1 + len(ahead) - len(behind)
+    return _whole_character(ahead[1:], nominal)
+
+
+def _boundary(handle: BinaryIO, nominal: int, region: range, part: int) -> int:
     """Where a document may begin, at or after a byte: behind a blank line, else a line, else a whole character.
 
     It depends on the file and the place alone, so that two processes that read neighbouring ranges agree.
     """
-    if nominal <= 0 or nominal >= size:
-        return min(max(nominal, 0), size)
+    if nominal <= region.start or nominal >= region.stop:
+        return min(max(nominal, region.start), region.stop)
     handle.seek(nominal - 1)
     ahead = handle.read(part)
-    for end in (b"\n\n", b"\r\n\r\n", b"\n"):
+    for end in _ENDS:
         found = ahead.find(end)
         if found >= 0:
-            return min(nominal - 1 + found + len(end), size)
-    whole = 1
-    while whole < len(ahead) and ahead[whole] & 0xC0 == 0x80:
-        whole += 1
-    return min(nominal - 1 + whole, size)
+            return min(nominal - 1 + found + len(end), region.stop)
+    return min(_whole_character(ahead[1:], nominal), region.stop)
+
+
+def _whole_character(ahead: bytes, nominal: int) -> int:
+    """The first byte at or after ``nominal``, where ``ahead`` begins, that begins a character of UTF-8."""
+    inside = 0
+    while inside < len(ahead) and ahead[inside] & 0xC0 == 0x80:
+        inside += 1
+    return nominal + inside

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trainwright.data import object_store
-from trainwright.data.object_store import stage
+from trainwright import object_store
+from trainwright.data import staging
 from trainwright.data.prepare import prepare
 from trainwright.data.progress import silent
+from trainwright.data.staging import stage
 from trainwright.errors import InputError, MissingExtra, SystemUnreachable
 from trainwright.spec.model import RunSpec
 
@@ -67,7 +69,7 @@ def test_one_object_may_be_named(bucket: Any, tmp_path: Path) -> None:
 
 
 def test_large_objects_come_in_ranges(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_store, "_RANGE_BYTES", 1000)
+    monkeypatch.setattr(staging, "_RANGE_BYTES", 1000)
     content = {f"c/{n}": bytes(range(256)) * (n * 3 + 1) for n in range(12)}
     bucket.objects |= content
     folder = stage("s3://bucket/c/", tmp_path, silent)
@@ -112,17 +114,17 @@ def test_an_object_that_changes_between_listing_and_copy_is_refused(bucket: Any,
 
 def test_what_arrived_before_an_error_is_kept(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket.objects |= {"c/a": b"a", "c/b": b"b"}
-    original = object_store._range
+    original = staging._range
 
     def failing(store: Any, one: Any, start: int) -> bytes:
         if one.name == "b":
             raise ConnectionError("reset")
         return original(store, one, start)
 
-    monkeypatch.setattr(object_store, "_range", failing)
+    monkeypatch.setattr(staging, "_range", failing)
     with pytest.raises(SystemUnreachable, match="reset"):
         stage("s3://bucket/c", tmp_path, silent)
-    monkeypatch.setattr(object_store, "_range", original)
+    monkeypatch.setattr(staging, "_range", original)
     bucket.gets.clear()
     stage("s3://bucket/c", tmp_path, silent)
     assert bucket.gets == ["c/b"]
@@ -144,6 +146,23 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(bucket: Any, tmp_path: P
     with pytest.raises((InputError, SystemUnreachable)):
         stage("s3://bucket/c", tmp_path / "cache", silent)
     assert not list(tmp_path.rglob("evil"))
+
+
+@pytest.mark.parametrize("broken", ["refused", "stalled"])
+def test_a_store_that_is_not_there_or_never_answers_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broken: str
+) -> None:
+    monkeypatch.setattr(object_store, "RETRY", {"max_retries": 0})
+    monkeypatch.setattr(object_store, "STALLED", "1s")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if broken == "stalled":
+            server.listen(8)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(SystemUnreachable, match="AWS_ENDPOINT_URL"):
+            stage("s3://nowhere/c", tmp_path, silent)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

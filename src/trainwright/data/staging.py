@@ -1,7 +1,7 @@
 """Objects of a bucket → files of a folder, copied once and known by their ETag.
 
-Takes an address such as ``s3://bucket/prefix``; gives the local path of the copy. Credentials come from the
-environment or from the machine's role, as the store's own client finds them.
+Takes an address such as ``s3://bucket/prefix``; gives the local path of the copy. How a store is reached is for
+``trainwright.object_store``; what the files mean is for readers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from trainwright.data.progress import Teller
 from trainwright.data.sources import included
-from trainwright.errors import InputError, MissingExtra, Problem, SystemUnreachable
+from trainwright.errors import InputError, Problem
+from trainwright.object_store import open_store, store_errors
 from trainwright.runs.folder import read_json, write_atomically
 from trainwright.runs.progress import Progress
 
@@ -46,7 +47,7 @@ def stage(
     Raises InputError when there is nothing of that name, SystemUnreachable when the store refuses or is not there.
     """
     with _errors(url):
-        store = _open(url)
+        store = open_store(url, f"reading {url}")
         base = urlsplit(url).path.strip("/")
         single = _head(store, base)
         objects = [single] if single else list(_list(store, base))
@@ -144,19 +145,6 @@ def _remove_gone(folder: Path, record: dict[str, Any], names: set[str]) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _open(url: str) -> Any:
-    """An obstore store for the bucket (untyped)."""
-    try:
-        from obstore.store import from_url
-    except ImportError:
-        raise MissingExtra(f"reading {url}", "s3") from None
-    parts = urlsplit(url)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    config = {"endpoint": endpoint} if endpoint and parts.scheme == "s3" else {}
-    options = {"allow_http": True} if endpoint and endpoint.startswith("http://") else {}
-    return from_url(f"{parts.scheme}://{parts.netloc}", client_options=options, **config)
-
-
 def _head(store: Any, path: str) -> _Object | None:
     if not path:
         return None
@@ -177,21 +165,9 @@ def _list(store: Any, base: str) -> Iterator[_Object]:
 
 @contextmanager
 def _errors(url: str) -> Iterator[None]:
-    """Turn the store's exceptions into ours."""
+    """The store's exceptions as ours; what is not there was named wrongly."""
     try:
-        from obstore import exceptions
-    except ImportError:
-        raise MissingExtra(f"reading {url}", "s3") from None
-    try:
-        yield
+        with store_errors(url):
+            yield
     except FileNotFoundError:
         raise InputError([Problem(url, what="no such bucket or object", instead="check the address")]) from None
-    except exceptions.PreconditionError:
-        raise InputError([Problem(url, what="an object changed while it was copied; run again")]) from None
-    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
-        way_out = "give this machine or its role s3:ListBucket and s3:GetObject"
-        raise SystemUnreachable(f"{url} refuses us", way_out) from None
-    except (exceptions.BaseError, ConnectionError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        way_out = "check the network, the region and the endpoint (AWS_REGION, AWS_ENDPOINT_URL)"
-        raise SystemUnreachable(f"{url} cannot be reached: {first[:200]}", way_out) from None

@@ -1,23 +1,20 @@
-"""What a checkpoint needs of an object store, and S3 (and what speaks like it) through obstore.
+"""What a checkpoint needs of an object store, and the same of a real one (``trainwright.object_store``).
 
-Keys and bytes only: no manifest, no protocol of commits, no torch. Credentials are found by the client: environment,
-web identity, instance role. Needs the ``s3`` extra, imported on use.
+Keys and bytes only: no manifest, no protocol of commits, no torch.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from trainwright.errors import InputError, MissingExtra, Problem, SystemUnreachable
+from trainwright.errors import InputError, Problem
+from trainwright.object_store import open_store, store_errors
 
 _PART = 16 << 20  # bytes; S3 takes at most 10,000 parts, so objects may be 156 GiB
 _PARTS_IN_FLIGHT = 4
-_RETRY: dict[str, Any] = {"max_retries": 10}  # with growing pauses: 503 SlowDown is S3's way to ask for them
-_STALLED = "60s"  # a request that moves no byte for so long has failed and is tried again
 
 
 class ObjectStore(Protocol):
@@ -50,24 +47,11 @@ class Bucket:
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc:
             raise InputError([Problem(url, what="is no bucket", instead="write s3://bucket or s3://bucket/prefix")])
-        try:
-            import obstore
-            from obstore.store import S3Store
-        except ImportError:
-            raise MissingExtra(f"keeping checkpoints in {url}", "s3") from None
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        client: dict[str, Any] = {"connect_timeout": "10s", "read_timeout": _STALLED, "timeout": "10m"}
-        if endpoint and endpoint.startswith("http://"):
-            client["allow_http"] = True
         self.url = url
+        self._store = open_store(url, f"keeping checkpoints in {url}", parts.path.strip("/"))
+        import obstore
+
         self._obstore: Any = obstore  # its functions are not typed here
-        self._store: Any = S3Store(
-            parts.netloc,
-            prefix=parts.path.strip("/") or None,
-            client_options=client,
-            retry_config=_RETRY,
-            **({"endpoint": endpoint} if endpoint else {}),
-        )
 
     def put(self, key: str, parts: Iterable[bytes]) -> None:
         """Multipart upload; an error before its end leaves no object."""
@@ -104,17 +88,5 @@ class Bucket:
             paths = (str(found["path"]) for page in pages for found in page)
             return sorted(path for path in paths if path.startswith(prefix))
 
-    @contextmanager
-    def _errors(self, key: str) -> Iterator[None]:
-        exceptions = self._obstore.exceptions
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
-            way_out = "give this machine or its role s3:ListBucket, s3:GetObject and s3:PutObject"
-            raise SystemUnreachable(f"{self.url} refuses us ({key})", way_out) from None
-        except (exceptions.BaseError, ConnectionError, TimeoutError) as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            way_out = "check the network, the region and the endpoint (AWS_REGION, AWS_ENDPOINT_URL)"
-            raise SystemUnreachable(f"{self.url} failed at {key}: {first[:200]}", way_out) from None
+    def _errors(self, key: str) -> AbstractContextManager[None]:
+        return store_errors(self.url, key, writes=True)
