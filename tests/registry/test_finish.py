@@ -102,6 +102,17 @@ def test_finishing_twice_makes_one_version(make_run: Make) -> None:
     assert registry_of(run).numbers("tiny-cat") == [1]
 
 
+def test_another_export_of_the_same_step_is_another_version(make_run: Make) -> None:
+    run = make_run({5: 2.0}, **LORA)
+    registered = [finish(run, dtype=dtype).registration for dtype in ("fp32", "bf16", "fp32")]
+    assert [each.version.number for each in registered if each] == [1, 2, 1]
+    adapter = run.spec().register_
+    assert adapter is not None
+    last = finish(run, settings=adapter.model_copy(update={"merge": False})).registration
+    assert last is not None
+    assert last.version.number == 3
+
+
 def test_without_register_the_model_is_exported_and_measured_only(make_run: Make) -> None:
     run = make_run({5: 2.0})
     assert finish(run).registration is None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from trainwright.errors import InputError
 from trainwright.spec.gate import GateError, parse_gate
+from trainwright.spec.load import spec_from_values
 
 
 @pytest.mark.parametrize(
@@ -50,3 +52,10 @@ def test_a_metric_that_was_not_measured_is_never_a_silent_yes() -> None:
         parse_gate("not arc > 0").holds({"arc": float("nan")})
     with pytest.raises(GateError, match="divides by zero"):
         parse_gate("arc / zero > 0").holds({"arc": 1, "zero": 0})
+
+
+def test_a_masked_model_has_no_bits_per_byte_to_decide_by() -> None:
+    values = {"name": "t", "model": "./m", "objective": "masked", "data": {"sources": ["./x"]}}
+    spec_from_values({**values, "evaluate": {"gate": "eval_loss < baseline"}})
+    with pytest.raises(InputError, match="names bits_per_byte, which nothing measures; use eval_loss, perplexity"):
+        spec_from_values({**values, "evaluate": {"gate": "bits_per_byte < 1"}})

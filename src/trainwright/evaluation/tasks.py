@@ -14,18 +14,13 @@ from typing import Any, Protocol
 
 from trainwright.errors import InputError, Problem
 from trainwright.evaluation.task_rows import AnswerRow, ChoiceRow, answer_rows, choice_rows
+from trainwright.runs.progress import Progress, silent
 from trainwright.spec.model import Task
 
 Prompt = str | tuple[dict[str, str], ...]
-#: Hears what is being done, how much of it is done, and how much there is.
-Progress = Callable[[str, int, int | None], None]
 
 _EXAMPLES = 5
 _SPARE_TOKENS = 8
-
-
-def silent(what: str, done: int, total: int | None) -> None:
-    """A progress callback that shows nothing."""
 
 
 class Completer(Protocol):

@@ -7,15 +7,15 @@ folder appears whole or not at all.
 from __future__ import annotations
 
 import shutil
-import uuid
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from trainwright.checkpoints.format import Checkpoint
+from trainwright.data.run_inputs import pinned, tokenizer_of
 from trainwright.errors import InputError, Problem
-from trainwright.registry.restore import restore, tokenizer_of
+from trainwright.registry.replace_folder import replace_folder
+from trainwright.registry.restore import restore
 from trainwright.runs.folder import RunFolder
 from trainwright.spec.model import RunSpec
 
@@ -45,12 +45,13 @@ class Exported:
 def export(
     run: RunFolder, spec: RunSpec, checkpoint: Checkpoint, target: Path, *, merge: bool = True, dtype: Dtype = "auto"
 ) -> Exported:
-    """Write a checkpoint's model to ``target``; what stands there is replaced in one step.
+    """Write a checkpoint's model to ``target``; what stands there goes once the new one is whole and on the disk.
 
     With LoRA the folder holds the merged weights and ``adapter/`` the adapter alone; without ``merge`` it holds the
     adapter. ``dtype`` is that of the weights: ``auto`` is fp32 after training in fp32, else the type that the forward
     pass saw. Adapters stay in fp32.
     """
+    _refuse_foreign(target)
     network = restore(run, spec, checkpoint)
     chosen = _dtype(spec, dtype)
 
@@ -58,14 +59,14 @@ def export(
         adapter_only = False
         if spec.method == "lora":
             adapter_only = not merge
-            _save_adapter(network, spec, folder if adapter_only else folder / ADAPTER)
+            _save_adapter(network, pinned(run, spec), folder if adapter_only else folder / ADAPTER)
         if not adapter_only:
             merged = network.merge_and_unload() if spec.method == "lora" else network
             _save_weights(merged, folder, chosen)
         copy_tokenizer(tokenizer_of(run, spec), folder, spec)
         return adapter_only
 
-    adapter_only = _replace(target, fill)
+    adapter_only = replace_folder(target, fill)
     return Exported(target, checkpoint.step, "fp32" if adapter_only else chosen, adapter_only)
 
 
@@ -86,7 +87,9 @@ def _save_weights(model: Any, folder: Path, dtype: str) -> None:
 
 
 def _save_adapter(network: Any, spec: RunSpec, folder: Path) -> None:
-    """The adapter alone, naming the base model as the spec does, not by the cache that it was loaded from."""
+    """The adapter alone, naming the base model as the spec does, not by the cache that it was loaded from, and the
+    commit that it was trained on.
+    """
     assert spec.model is not None
     config = network.peft_config["default"]
     config.base_model_name_or_path, config.revision = spec.model.path, spec.model.revision
@@ -105,27 +108,11 @@ def _dtype(spec: RunSpec, asked: Dtype) -> str:
     return choose_precision("auto", current_device()).name
 
 
-def _replace(target: Path, fill: Callable[[Path], bool]) -> bool:
-    """Fill a folder beside ``target`` and put it in its place. Only a folder that looks like a model is replaced."""
+def _refuse_foreign(target: Path) -> None:
+    """Only a folder that looks like a model is replaced."""
     if target.exists() and not _replaceable(target):
         what = "exists and is no exported model"
         raise InputError([Problem(str(target), what=what, instead="name a folder that is not there yet")])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
-    temporary.mkdir()
-    try:
-        answer = fill(temporary)
-        if target.exists():
-            old = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.old"
-            target.rename(old)
-            temporary.rename(target)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            temporary.rename(target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return answer
 
 
 def _replaceable(target: Path) -> bool:

@@ -20,11 +20,11 @@ from trainwright.evaluation.samples import Sample, samples
 from trainwright.registry.choose import Chosen, choose
 from trainwright.registry.decision import Decision, decide
 from trainwright.registry.export import Dtype, Exported, export
-from trainwright.registry.measure import Progress, run_tasks, samples_before_and_after
+from trainwright.registry.measure import run_tasks, samples_before_and_after
 from trainwright.registry.register import Registration, announce, register
-from trainwright.registry.restore import silent
 from trainwright.registry.store import check_name
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RunFolder
+from trainwright.runs.progress import Progress, silent
 from trainwright.spec.model import Register, RunSpec
 
 _RANK = "f"  # of events: this stage runs once, after all ranks

@@ -14,9 +14,11 @@ from typing import Any
 
 import trainwright
 from trainwright.checkpoints.format import Checkpoint
-from trainwright.checkpoints.verify import sha256_of
+from trainwright.data.base_model import BaseModel
 from trainwright.data.manifest import Manifest
+from trainwright.data.run_inputs import base_of
 from trainwright.errors import TrainwrightError
+from trainwright.on_disk import sha256_of
 from trainwright.runs.folder import RunFolder, read_json
 from trainwright.spec.model import Model, RunSpec
 from trainwright.spec.paths import is_local
@@ -37,16 +39,22 @@ def lineage(run: RunFolder, spec: RunSpec, checkpoint: Checkpoint) -> dict[str, 
             "tokens": manifest.tokens,
             "layout": manifest.layout.to_dict() if manifest.layout else None,
         },
-        "model": base_model(spec.model) if spec.model else None,
+        "model": base_model(spec.model, base_of(run)) if spec.model else None,
         "data": data(run),
         "code": {"trainwright": trainwright.__version__, "sha256": code_sha256(Path(trainwright.__file__).parent)},
         "versions": versions(),
     }
 
 
-def base_model(model: Model) -> dict[str, Any]:
-    """Address of the model that training began with; for a folder also the hash of every file."""
+def base_model(model: Model, base: BaseModel | None = None) -> dict[str, Any]:
+    """Address of the model that training began with; for a folder also the hash of every file.
+
+    ``base`` is what the run noted when it began: the commit behind the spec's revision, or one hash over config and
+    weights.
+    """
     record: dict[str, Any] = {"path": model.path, "revision": model.revision, "from_scratch": model.from_scratch}
+    if base is not None and base.path == model.path:
+        record |= {"revision": base.revision or model.revision, "sha256": base.sha256}
     folder = Path(model.path)
     if is_local(model.path) and folder.is_dir():
         files = sorted(path for path in folder.rglob("*") if path.is_file())

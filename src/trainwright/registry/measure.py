@@ -6,7 +6,6 @@ Takes a run and its checkpoint or a loaded model; gives results. Decides nothing
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +23,8 @@ from trainwright.registry.choose import choose
 from trainwright.registry.export import export
 from trainwright.registry.restore import model_of, restore
 from trainwright.runs.folder import RunFolder
+from trainwright.runs.progress import Progress
 from trainwright.spec.model import RunSpec, Task
-
-Progress = Callable[[str, int, int | None], None]
 
 
 def measure(run: RunFolder, step: int | None, progress: Progress) -> Evaluation:
@@ -69,7 +67,7 @@ def measure_held_out(run: RunFolder, spec: RunSpec, checkpoint: Checkpoint) -> H
     def summed_loss(batch: Batch) -> tuple[torch.Tensor, int]:
         return module(move(batch), 0.0)[1], batch.valid_tokens
 
-    counts, batches = prepared.manifest.eval, spec.evaluate.batches
+    batches = spec.evaluate.batches
     with torch.no_grad():
         return held_out(
             prepared.eval,
@@ -77,7 +75,7 @@ def measure_held_out(run: RunFolder, spec: RunSpec, checkpoint: Checkpoint) -> H
             summed_loss,
             batch_size=min(8, spec.global_batch_size),
             at_most=batches * spec.global_batch_size if batches else None,
-            bytes_per_token=counts.target_bytes / counts.target_tokens if counts.target_tokens else None,
+            bytes_per_token=prepared.manifest.bytes_per_eval_token,
         )
 
 

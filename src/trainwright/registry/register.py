@@ -13,6 +13,7 @@ from typing import Any
 from trainwright.checkpoints.format import Checkpoint
 from trainwright.errors import InputError, Problem
 from trainwright.evaluation.results import Evaluation
+from trainwright.on_disk import sha256_of
 from trainwright.registry.decision import Decision
 from trainwright.registry.export import Exported
 from trainwright.registry.hub import push, write_token
@@ -20,7 +21,7 @@ from trainwright.registry.lineage import lineage
 from trainwright.registry.mlflow_registry import register_with_mlflow
 from trainwright.registry.model_card import model_card
 from trainwright.registry.store import Incoming, Registry, check_aliases
-from trainwright.registry.version import Version
+from trainwright.registry.version import WEIGHTS, Version
 from trainwright.runs.folder import RunFolder
 from trainwright.spec.model import Register, RunSpec
 
@@ -55,14 +56,14 @@ def register(
     evaluation: Evaluation,
     decision: Decision,
 ) -> Registration:
-    """Make a version of an exported model, or find the one that this run and step already have."""
+    """Make a version of an exported model, or find the one that is the same export of this run and step."""
     settings = spec.register_
     if settings is None:
         instead = "name a model: register: NAME in the spec, or --name NAME"
         raise InputError([Problem(str(run.spec_file), field="register", what="is not set", instead=instead)])
     check_aliases(settings.aliases)
     registry = registry_of(run, settings)
-    version = registry.of_run(settings.name, run.run_id, checkpoint.step)
+    version = registry.of_run(settings.name, run.run_id, checkpoint.step, weights_of(exported.folder))
     if version is None:
         origin = lineage(run, spec, checkpoint)
         card = model_card(settings.name, spec, evaluation, decision, origin, adapter_only=exported.adapter_only)
@@ -82,6 +83,12 @@ def register(
             registry.point(settings.name, alias, version.number, only_forward=True)
     held = registry.aliases(settings.name)
     return Registration(version, tuple(alias for alias in settings.aliases if held.get(alias) == version.number))
+
+
+def weights_of(folder: Path) -> dict[str, str]:
+    """Sha256 of each file of weights in an exported folder, by name. Other files may differ in order or in a date."""
+    files = sorted(path for path in folder.rglob(f"*{WEIGHTS}") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
 
 
 def announce(spec: RunSpec, registration: Registration, evaluation: Evaluation) -> Registration:

@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.checkpoints.format import Checkpoint
-from trainwright.data.locate import model_folder, tokenizer_folder
+from trainwright.data.locate import model_folder
+from trainwright.data.run_inputs import pinned
 from trainwright.errors import AnswerNo, InputError, MissingExtra, Problem
 from trainwright.runs.folder import RunFolder
+from trainwright.runs.progress import silent
 from trainwright.spec.model import RunSpec
 
 _SECTION = "model."
-
-
-def silent(what: str, done: int, total: int | None) -> None:
-    """A progress callback that shows nothing."""
 
 
 def cache_of(run: RunFolder) -> Path:
@@ -47,6 +45,7 @@ def restore(run: RunFolder, spec: RunSpec, checkpoint: Checkpoint, *, own_attent
             f"{checkpoint.folder} was written by {checkpoint.manifest.framework}, not by the built-in trainer",
             "export it with the tools of that framework",
         )
+    spec = pinned(run, spec)
     built = build_model(spec, cache_of(run), master=torch.float32, frozen=torch.float32, own_attention=own_attention)
     network: Any = built.network
     own = network.state_dict(keep_vars=True)
@@ -71,13 +70,9 @@ def model_of(run: RunFolder, spec: RunSpec) -> Path:
     if spec.model is None:
         instead = "evaluate, export and register work on runs of the built-in trainer"
         raise InputError([Problem(str(run.root), field="model", what="is not set", instead=instead)])
-    return model_folder(spec.model, cache_of(run), silent)
-
-
-def tokenizer_of(run: RunFolder, spec: RunSpec) -> Path:
-    """Folder of the tokenizer that the data was made with."""
-    assert spec.model is not None
-    return tokenizer_folder(spec.model, cache_of(run), silent)
+    model = pinned(run, spec).model
+    assert model is not None
+    return model_folder(model, cache_of(run), silent)
 
 
 def _refuse_untrained(network: Any, own: dict[str, Any], saved: set[str], checkpoint: Checkpoint) -> None:

@@ -114,12 +114,16 @@ class Registry:
             raise VersionDamaged(found.folder, damage)
         return found
 
-    def of_run(self, name: str, run_id: str, step: int) -> Version | None:
-        """The newest whole version that came from this run and step, or None."""
+    def of_run(self, name: str, run_id: str, step: int, weights: dict[str, str] | None = None) -> Version | None:
+        """The newest whole version that came from this run and step, or None.
+
+        ``weights`` (name → sha256): of exactly these weights. Another export of the step is another version.
+        """
         for number in reversed(self.numbers(name)):
             with suppress(VersionDamaged):
                 version = open_version(self.root / name / str(number))
-                if (version.record.run_id, version.record.step) == (run_id, step) and not version.verify():
+                same = (version.record.run_id, version.record.step) == (run_id, step)
+                if same and (weights is None or version.record.weights == weights) and not version.verify():
                     return version
         return None
 

@@ -18,6 +18,7 @@ from trainwright.errors import AnswerNo
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
+WEIGHTS = ".safetensors"
 
 
 class VersionDamaged(AnswerNo):
@@ -46,6 +47,11 @@ class Record:
     def size(self) -> int:
         """Bytes of all files together, the manifest apart."""
         return sum(record.bytes for record in self.files)
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """Sha256 of each file of weights: which model this is, whatever its card says."""
+        return {record.path: record.sha256 for record in self.files if record.path.endswith(WEIGHTS)}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-ready values, with a digest over all the others."""

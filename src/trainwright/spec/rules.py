@@ -102,9 +102,11 @@ def _evaluation(spec: RunSpec) -> Iterator[Violation]:
         except GateError as error:
             yield ("evaluate", "gate"), str(error), "write for example: eval_loss < baseline"
         else:
-            unknown = sorted(gate.names - names - {"eval_loss", "perplexity", "bits_per_byte", "baseline"})
+            measured = ["eval_loss", "perplexity", "baseline"]
+            measured += ["bits_per_byte"] if spec.objective == "causal" else []
+            unknown = sorted(gate.names - names - set(measured))
             if unknown:
-                known = ", ".join(["eval_loss", "perplexity", "bits_per_byte", "baseline", *sorted(names)])
+                known = ", ".join([*measured, *sorted(names)])
                 yield ("evaluate", "gate"), f"names {', '.join(unknown)}, which nothing measures", f"use {known}"
             if spec.data is not None and not held_out and gate.names - names:
                 yield ("evaluate", "gate"), "needs held-out data", "set data.eval_fraction or data.eval_sources"
