@@ -47,9 +47,9 @@ def test_every_kind_is_accepted(kubernetes: Bed, namespace: str, kind: str, case
 def test_every_example_is_accepted(
     kubernetes: Bed, namespace: str, kind: str, tmp_path: Path, repository: Path
 ) -> None:
-    for example in sorted((repository / "examples").glob("*/run.yaml")):
+    for example in sorted((repository / "examples").glob("*/*.yaml")):
         spec = load(example, ["image=registry.example.com/train:1.4"]).spec
         processes = spec.compute.processes_per_node
         plan = plan_of(spec, processes if isinstance(processes, int) else 1)
         bundle = render(kind, plan, spec, site_of(namespace=namespace), {})
-        _accepted(kubernetes, bundle, tmp_path / example.parent.name)
+        _accepted(kubernetes, bundle, tmp_path / example.parent.name / example.stem)

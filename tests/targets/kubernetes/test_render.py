@@ -104,13 +104,13 @@ def test_our_own_linter_has_nothing_to_say(kind: str, case: str, tmp_path: Path)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", ["1.31", "1.32", "1.33", "1.34", "1.35", "1.36"])
 def test_every_example_renders_for_every_kubernetes(kind: str, version: str, tmp_path: Path) -> None:
-    for example in sorted(EXAMPLES.glob("*/run.yaml")):
+    for example in sorted(EXAMPLES.glob("*/*.yaml")):
         spec = load(example, ["image=registry.example.com/train:1.4"]).spec
         world = spec.compute.processes_per_node
         bundle = render(kind, plan_of(spec, world if isinstance(world, int) else 1), spec, site_of(),
                         {"kubernetes": version})  # fmt: skip
         assert bundle.versions["kubernetes"] == version
-        bundle.write(tmp_path / example.parent.name)
+        bundle.write(tmp_path / example.parent.name / example.stem)
     found = lint([tmp_path], versions={"kubernetes": version})
     assert [f for f in found if f.severity != "note"] == []
 
