@@ -121,8 +121,8 @@ def _load(path: Path, together: str, *, explicit: bool) -> SourceFile | None:
     if not explicit and language_of(shown, content) == "none":
         return None
     loaded = read_source(shown, content, together)
-    if not expected and any(problem.code == "syntax" for problem in loaded.problems):
-        return None  # Its first line looked like YAML, and the rest is something else.
+    if not expected and loaded.problems:
+        return None  # Its first line looked like a language that is read here, and the rest is something else.
     loaded.digest = hashlib.sha256(data).hexdigest()
     return loaded
 

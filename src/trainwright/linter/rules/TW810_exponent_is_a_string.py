@@ -31,8 +31,12 @@ class ExponentIsAString(ConfigRule):
         """Plain scalars of that form."""
         if subject.json:
             return
-        # Axolotl validates its file with pydantic, which makes numbers of such texts.
-        lenient = subject.get("base_model").exists and subject.get("datasets").exists
+        # Axolotl's schema makes numbers of such texts; OmegaConf (LLaMA-Factory, Hydra) reads them as numbers.
+        lenient = (
+            (subject.get("base_model").exists and subject.get("datasets").exists)
+            or subject.get("finetuning_type").exists
+            or subject.get("defaults").type == "sequence"
+        )
         sections = (
             [subject.node]
             if subject.role == "deepspeed"

@@ -27,6 +27,9 @@ class TrainerArgumentGone(TrainerRule):
         """Names with a version after which they are gone."""
         if not subject.is_hugging_face or subject.imports("lightning"):
             return
+        # Axolotl has options of these names itself, whatever transformers has.
+        if subject.file is not None and subject.file.get("base_model").exists and subject.file.get("datasets").exists:
+            return
         for name, row in read_rows("hf_arguments").items():
             gone = project.versions.at_least("transformers", row["until"])
             value = subject.text(name)
