@@ -275,9 +275,21 @@ def test_many_runs_are_asked_for_together(cluster: FakeCluster, watch: Watch, tm
     assert cluster.asked == ["list JobSet", "list Pod"]
 
 
-def test_a_bundle_of_another_kind_is_refused(target: KubernetesTarget, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a bundle for target jobset"):
-        target.submit(bundle_of(tmp_path / "b", "jobset"))
+def test_a_bundle_of_another_target_is_refused(target: KubernetesTarget, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a bundle for target slurm"):
+        target.submit(bundle_of(tmp_path / "b", "slurm"))
+
+
+def test_whatever_class_answers_for_a_reference_goes_on_with_a_run_of_any_kind(
+    target: KubernetesTarget, cluster: FakeCluster, bundle: Path, runs: Path
+) -> None:
+    ref = target.submit(bundle, runs=runs)
+    other = JobSetTarget(cluster)
+    assert other.cancel(ref).phase == "CANCELLED"
+    assert other.resume(ref) == ref
+    record = read_record(RunFolder(runs / ID))
+    assert record is not None
+    assert record.target == "job"
 
 
 def test_costs_are_those_of_the_pods_so_far(

@@ -76,7 +76,8 @@ def _live(seen: Snapshot, stage: Stage, name: str, pods: Sequence[PodView], out:
     object_ = stage.object_ or {}
     created = seconds((object_.get("metadata") or {}).get("creationTimestamp"))
     alive = _latest([pod for pod in pods if not pod.deleting and not pod.gone and pod.phase != "Failed"])
-    at_work = [pod for pod in alive if pod.running or pod.phase == "Succeeded"]
+    # of a pod that ends, the container has ended a moment before the phase says so
+    at_work = [pod for pod in alive if pod.running or pod.phase == "Succeeded" or _has_ended_well(pod)]
     base = JobState("PENDING", None, None, _nodes(alive), seen.attempt, created)
     if alive and len(at_work) == len(alive):
         begun = max((pod.started for pod in alive if pod.started is not None), default=created)
@@ -182,6 +183,11 @@ def _with(seen: Snapshot, state: JobState) -> JobState:
     current = _current(seen)
     name = _stage_name(seen, current) if current is not None else None
     return replace(state, stage=name, cost=cost)
+
+
+def _has_ended_well(pod: PodView) -> bool:
+    own = [one for one in pod.ended if not one.init]
+    return bool(own) and not pod.waits and all(one.code == 0 for one in own)
 
 
 def _latest(pods: Sequence[PodView]) -> list[PodView]:

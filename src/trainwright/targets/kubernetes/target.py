@@ -23,6 +23,7 @@ from trainwright.runs.state import JobRef, JobState, Reason
 from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
 from trainwright.spec.site import KubernetesSite, Site
+from trainwright.targets import REGISTRY
 from trainwright.targets.bundle import Bundle
 from trainwright.targets.contract import LogLine
 from trainwright.targets.doctor import Check
@@ -209,7 +210,7 @@ class KubernetesTarget:
         attempt = 1 if before is None else max(last_attempt(run), _attempts(before)) + 1
         kept = () if again or before is None else before.completed
         record = JobRecord(
-            self.name, cluster.context, cluster.namespace, rendered.where.get("name") or stages[-1].object_name,
+            rendered.target, cluster.context, cluster.namespace, rendered.where.get("name") or stages[-1].object_name,
             stages, time.time(), attempt, kept, kept,
         )  # fmt: skip
         self._install(run, rendered)
@@ -243,7 +244,7 @@ class KubernetesTarget:
         from trainwright.targets.kubernetes.render import render
 
         spec, plan = read_resolved(bundle / "spec.yaml"), Plan.read(bundle / "plan.json")
-        return render(self.name, plan, spec, load_site(bundle / SITE), rendered.versions, run_id=run_id)
+        return render(rendered.target, plan, spec, load_site(bundle / SITE), rendered.versions, run_id=run_id)
 
     def _look_at_all(self, runs: Sequence[tuple[RunFolder, JobRecord | None]]) -> None:
         """Ask once for all runs of a namespace, so that no run needs a query of its own."""
@@ -322,9 +323,12 @@ class KubernetesTarget:
                 write_record(run, replace(record, final=state))
 
     def _read(self, folder: Path) -> Bundle:
-        """Read and check a bundle; InputError for a damaged one and for another target's."""
+        """Read and check a bundle; InputError for a damaged one and for another target's.
+
+        A reference says ``k8s``, so that any of these classes may have to go on with a run of another kind.
+        """
         bundle = Bundle.read(folder)
-        if bundle.target != self.name:
+        if not REGISTRY.get(bundle.target, "").startswith(__name__):
             what = f"is a bundle for target {bundle.target}"
             raise InputError([Problem(str(folder), what=what, instead=f"render it for {self.name}")])
         return bundle

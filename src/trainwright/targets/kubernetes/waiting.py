@@ -60,7 +60,7 @@ def _not_created(seen: Snapshot, stage: Stage) -> Iterator[Reason]:
         )
         return
     warned = [one for one in seen.events if one.about == (stage.kind, stage.object_name) and one.warning]
-    if warned:
+    if warned and not seen.pods:  # once there were pods, it has got over it
         one = warned[-1]
         text = f"The controller of {stage.kind} {stage.object_name} cannot go on ({one.reason}): {one.message}"
         next_step = f"kubectl -n {seen.namespace} describe {stage.kind.lower()} {stage.object_name}"
