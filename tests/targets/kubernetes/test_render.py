@@ -164,6 +164,18 @@ def test_training_holds_whole_nodes_with_all_their_interfaces(kind: str, case: s
     assert all(one in ({}, expected) for one in held), "a launcher or head holds nothing"
 
 
+def test_what_deepspeed_offloads_lies_on_the_drives_of_the_node() -> None:
+    zero = {"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "/nvme"}}
+    spec = spec_of(engine="deepspeed", offload={"optimizer": "nvme"}, deepspeed={"zero_optimization": zero})
+    for found in objects(render("jobset", plan_of(spec), spec, site_of(), {})):
+        for template in templates(found, "train"):
+            container = template["spec"]["containers"][0]
+            assert container["resources"]["requests"]["ephemeral-storage"] == "5960Gi"
+            assert "/nvme" in [mount["mountPath"] for mount in container["volumeMounts"]]
+            assert {"name": "scratch", "emptyDir": {"sizeLimit": "5960Gi"}} in template["spec"]["volumes"]
+        assert all("/nvme" not in str(template) for template in templates(found, "prepare"))
+
+
 def test_zones_are_asked_for_only_where_nodes_have_them() -> None:
     for instance, expected in (("p4d.24xlarge", True), ("dgx-h100", False)):
         spec = spec_of(compute={"instance": instance, "nodes": 2})
@@ -233,7 +245,7 @@ def test_what_cannot_run_is_refused(fields: dict[str, Any], site: dict[str, Any]
 def test_a_version_of_something_unknown_is_refused() -> None:
     spec = spec_of()
     render("job", plan_of(spec), spec, site_of(), {"kueue": "0.17"})
-    with pytest.raises(InputError, match="no versions of kubernets are known.*did you mean kubernetes"):
+    with pytest.raises(InputError, match=r"no versions of kubernets are known.*did you mean kubernetes"):
         render("job", plan_of(spec), spec, site_of(), {"kubernets": "1.36"})
 
 

@@ -26,6 +26,7 @@ _USER = 1000
 _SAME_SWITCH = "topology.k8s.aws/network-node-layer-3"
 _ZONE = "topology.kubernetes.io/zone"
 _CPU_STAGE_GRACE = 60
+_DRIVES = "the node's own NVMe drives: they must be its ephemeral storage (Karpenter: instanceStorePolicy RAID0)"
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def resources(asked: Resources) -> dict[str, Any]:
             "cpu": why(str(asked.cpu), f"what the node has left for pods; {unlimited}" if devices else unlimited),
             "memory": memory,
             **{name: why(count, reason) for name, count, reason in asked.devices},
+            **({"ephemeral-storage": why(quantity(asked.scratch), _DRIVES)} if asked.scratch else {}),
         },
         "limits": {"memory": memory, **devices},
     }
@@ -178,6 +180,8 @@ def volumes(run: Run, asked: Resources) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": "config", "configMap": {"name": f"{run.name}-spec"}}]
     for index, claim in enumerate(run.claims, 1):
         found.append({"name": f"storage-{index}", "persistentVolumeClaim": {"claimName": claim.name}})
+    if asked.scratch:
+        found.append({"name": "scratch", "emptyDir": {"sizeLimit": quantity(asked.scratch)}})
     if asked.shared_memory:
         size = why(quantity(asked.shared_memory), "counts against the memory limit")
         found.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}})
@@ -192,6 +196,8 @@ def mounts(run: Run, asked: Resources) -> list[dict[str, Any]]:
         found.append(why(own, "train.script, carried in the config map"))  # type: ignore[arg-type]
     for index, claim in enumerate(run.claims, 1):
         found.append({"name": f"storage-{index}", "mountPath": claim.path})
+    for path in run.scratch_folders if asked.scratch else ():
+        found.append({"name": "scratch", "mountPath": why(path, "what DeepSpeed offloads"), "subPath": "offload"})
     if asked.shared_memory:
         reason = "ranks and data workers pass tensors through it; the default is 64 MiB"
         found.append({"name": "shm", "mountPath": why("/dev/shm", reason)})

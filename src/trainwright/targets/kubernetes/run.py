@@ -39,6 +39,7 @@ class Resources:
     memory: int
     devices: tuple[tuple[str, int, str], ...] = ()
     shared_memory: int = 0
+    scratch: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,16 @@ class Run:
         return any(PurePosixPath(path).is_relative_to(claim.path) for claim in self.claims)
 
     @property
+    def scratch_folders(self) -> tuple[str, ...]:
+        """Folders on the nodes' own drives that DeepSpeed offloads to."""
+        zero = (self.spec.deepspeed or {}).get("zero_optimization") or {}
+        parts = (zero.get("offload_optimizer") or {}, zero.get("offload_param") or {})
+        paths = (part.get("nvme_path") for part in parts if part.get("device") == "nvme")
+        return tuple(
+            dict.fromkeys(p for p in paths if isinstance(p, str) and p.startswith("/") and not self.holds(p))
+        )
+
+    @property
     def _carried(self) -> str | None:
         return self.spec.train.script if self.spec.train and self.script is not None else None
 
@@ -169,7 +180,9 @@ class Run:
         if self.on_efa:
             why = f"all EFA interfaces of a {node.name}; without them NCCL falls back to TCP"
             devices.append(("vpc.amazonaws.com/efa", node.nics, why))
-        return Resources(max(1, (cpu - 1000) // 1000), memory, tuple(devices), _shared_memory(memory))
+        # of the drives, the kubelet keeps a tenth free, and images and logs take their part
+        scratch = (node.nvme or 0) * 8 // 10 // _GIB * _GIB if self.scratch_folders else 0
+        return Resources(max(1, (cpu - 1000) // 1000), memory, tuple(devices), _shared_memory(memory), scratch)
 
     def _part(self, node: Machine, accelerators: int) -> Resources:
         whole = self._whole_node(node)
