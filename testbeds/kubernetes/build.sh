@@ -22,7 +22,7 @@ export CGO_ENABLED=0 GOCACHE=$cache/go-build
 build() { # MODULE LINKER-FLAGS PACKAGE...: each command is in bin/ whole or not at all
   local module=$1 flags=$2 started=$SECONDS; shift 2
   rm -rf "$out/linked" && mkdir "$out/linked"
-  (cd "$modules/$module" && nice -n 10 go build -p "${JOBS:-2}" -trimpath -ldflags="-s -w $flags" -o "$out/linked/" "$@")
+  (cd "$modules/$module" && nice -n 5 go build -p "${JOBS:-2}" -trimpath -ldflags="-s -w $flags" -o "$out/linked/" "$@")
   if [ -e "$out/linked/server" ]; then mv "$out/linked/server" "$out/linked/etcd"; fi # Go names it after its folder
   say "$(cd "$out/linked" && echo *): $((SECONDS - started)) s"
   mv "$out"/linked/* "$out/bin/"

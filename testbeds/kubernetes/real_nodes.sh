@@ -113,7 +113,7 @@ real_nodes_down() {
     rm -f "$BED/run"/{,containerd-,kubelet-,proxy-}"$node.pid"
   done
   until_true 10 cgroups_are_gone
-  rmdir /var/lib/cni 2>/dev/null || true
+  rmdir /var/lib/cni/results /var/lib/cni 2>/dev/null || true
 }
 
 cgroups_are_gone() {
