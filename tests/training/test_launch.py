@@ -182,11 +182,12 @@ def test_an_own_script_runs_on_all_ranks_and_its_first_error_is_found(
     )
     run = make_run(
         tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_replicate": 2}, data=None, model=None,
-        train={"script": str(script), "args": ["--depth", "3"]},
+        train={"script": str(script), "args": ["--depth", "3", "$$ ${local_rank} $(x)"]},
     )  # fmt: skip
     process = train(run)
     assert process.returncode == TrainExit.USER_ERROR
-    assert f"rank 0 of 2 {run.root} ['--depth', '3']" in run.rank_log(1, 0).read_text()
+    said = run.rank_log(1, 0).read_text()
+    assert f"rank 0 of 2 {run.root} ['--depth', '3', '$$ ${{local_rank}} $(x)']" in said
     assert process.stdout is not None
     said = process.stdout.read()
     assert "rank 1: KeyError: 'no such column'" in said

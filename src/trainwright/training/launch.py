@@ -143,7 +143,8 @@ def _run_agent(
             role="rank",
             local_world_size=processes,
             entrypoint=entrypoint,
-            args=tuple(arguments),
+            # the agent takes arguments for templates: ${local_rank} would be replaced, and $$ become $
+            args=tuple(argument.replace("$", "$$") for argument in arguments),
             rdzv_handler=rendezvous.get_rendezvous_handler(parameters),
             max_restarts=0,  # restarts are the supervisor's or the scheduler's: they know budgets and reasons
             monitor_interval=0.1,
