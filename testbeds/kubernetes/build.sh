@@ -2,8 +2,8 @@
 # Build Kubernetes and the controllers of the training kinds from Go modules; prints the folder with bin/ and manifests/.
 #
 # Cold it takes about 13 minutes on two cores, so start it in the background early; a second call waits for the first.
-# What was built is kept in $TRAINWRIGHT_BED_CACHE by the content of modules/ and of this file. What the compiler did is kept beside it,
-# so that a call that was cut short goes on where it was. JOBS is how many compilers run at once.
+# What was built is kept in $TRAINWRIGHT_BED_CACHE by the content of modules/ and of this file. What the compiler did is
+# kept beside it, so that a call that was cut short goes on where it was. JOBS is how many compilers run at once.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 modules=$here/modules
