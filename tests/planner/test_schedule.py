@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.planner.schedule import balanced_stages, in_flight, pipeline_seconds
+from trainwright.models.stages import balanced_stages
+from trainwright.planner.schedule import in_flight, pipeline_seconds
 from trainwright.reports.plan_pictures import slots
 
 

@@ -16,7 +16,6 @@ from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import evaluate
 from trainwright.planner.inputs import machine_of
 from trainwright.planner.legality import layout_troubles
-from trainwright.planner.schedule import balanced_stages
 from trainwright.planner.search import Space, search
 from trainwright.planner.step import StepModel
 from trainwright.planner.workload import Dims, Machine, Workload, gpt
@@ -64,8 +63,9 @@ def _brute_force(model: StepModel, space: Space) -> tuple[float, int]:
                 layout = Layout(
                     pp=pp, dp_replicate=rep, dp_shard=shard, cp=cp, tp=tp, ep=ep, zero=zero,
                     sequence_parallel=tp > 1, schedule=schedule, micro_batch_size=mbs, micro_batches=per_rank // mbs,
-                    recompute=recompute, stages=balanced_stages(w.dims.layers, pp * chunks),
+                    recompute=recompute,
                 )  # fmt: skip
+                layout = layout.with_(stages=model.stages(layout, pp * chunks))
             except LayoutError:
                 continue
             if list(layout_troubles(w, machine, layout)):

@@ -54,8 +54,8 @@ def test_a_spec_is_planned_and_bound_to_its_hash(tmp_path: Path) -> None:
     assert plan.cost is not None
 
 
-def test_the_built_in_trainer_gets_only_layouts_that_it_runs(tmp_path: Path) -> None:
-    layout = Plan.from_dict(ask(str(_spec(tmp_path))).value).layout
+def test_an_engine_gets_only_layouts_that_it_runs(tmp_path: Path) -> None:
+    layout = Plan.from_dict(ask(str(_spec(tmp_path, engine="deepspeed"))).value).layout
     assert (layout.pp, layout.cp, layout.tp, layout.ep) == (1, 1, 1, 1)
 
 
@@ -63,6 +63,14 @@ def test_what_a_spec_forces_is_kept(tmp_path: Path) -> None:
     path = _spec(tmp_path, micro_batch_size=2, recompute="full", parallelism={"dp_shard": 4, "dp_replicate": 2})
     layout = Plan.from_dict(ask(str(path)).value).layout
     assert (layout.micro_batch_size, layout.recompute, layout.dp_shard, layout.dp_replicate) == (2, "full", 4, 2)
+
+
+def test_stages_of_a_spec_are_kept_or_refused_where_they_stand(tmp_path: Path) -> None:
+    own = {"train": {"script": "train.py"}, "parallelism": {"pp": 2, "stages": [20, 12]}}
+    layout = Plan.from_dict(ask(str(_spec(tmp_path, **own))).value).layout
+    assert (layout.pp, layout.stages) == (2, (20, 12))
+    with pytest.raises(InputError, match=r"parallelism\.stages"):
+        ask(str(_spec(tmp_path, **{**own, "parallelism": {"stages": [20, 10]}})))
 
 
 def test_a_spec_that_does_not_fit_says_what_would(tmp_path: Path) -> None:
@@ -277,14 +285,15 @@ def test_a_calibration_is_bound_to_the_model_and_machine_that_ran(tmp_path: Path
         ask(model="llama-3.1-8b", machine="p4d.24xlarge", calibration=kept)
 
 
-def test_a_layout_that_the_built_in_trainer_does_not_run_is_named() -> None:
+def test_a_layout_that_the_engine_does_not_run_is_named() -> None:
     def told(**options: Any) -> str:
         return " ".join(
             r["text"] for r in ask(model="llama-3.1-8b", machine="p5.48xlarge", **options).value["reasons"]
         )
 
-    assert "does not cut by tp" in told(layout="tp=8")
-    assert "does not cut by" not in told(layout="dp_shard=8")
+    assert "does not cut by tp" in told(layout="tp=8", stack="deepspeed")
+    assert "does not cut by" not in told(layout="dp_shard=8", stack="deepspeed")
+    assert "does not cut by" not in told(layout="tp=8")
     assert "does not cut by" not in told(layout="tp=8", stack="nemo")
 
 

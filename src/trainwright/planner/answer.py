@@ -51,7 +51,7 @@ class Question:
     @property
     def model(self) -> StepModel:
         """The evaluator of this question's layouts."""
-        return StepModel(self.workload, self.machine, self.constants)
+        return StepModel(self.workload, self.machine, self.constants, self.space.stages)
 
 
 class DoesNotFit(AnswerNo):

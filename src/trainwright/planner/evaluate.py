@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainwright.models.layout import Layout
+from trainwright.models.stages import balanced_stages
 from trainwright.planner.memory import Cut
 from trainwright.planner.plan import Collective, RankBytes, StepSeconds
-from trainwright.planner.schedule import balanced_stages
 from trainwright.planner.step import StepModel
 from trainwright.planner.workload import Dims
 

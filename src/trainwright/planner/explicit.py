@@ -101,14 +101,13 @@ def _batching(loaded: Loaded, degrees: dict[str, Any], reasons: list[Reason]) ->
             divisors = [n for n in range(1, per_rank + 1) if per_rank % n == 0]
             raise InputError([loaded.problem(("micro_batch_size",), what, f"one of {', '.join(map(str, divisors))}")])
         return spec.micro_batch_size, per_rank // spec.micro_batch_size
+    stages = degrees.get("pp", 1)
     divisors = [n for n in range(1, per_rank + 1) if per_rank % n == 0]
-    size = max((n for n in divisors if n * spec.sequence_length <= _AUTO_TOKENS), default=1)
-    reasons.append(
-        Reason(
-            f"micro-batches of {size}: the largest that divides {per_rank} and holds at most {_AUTO_TOKENS} tokens.",
-            "rule",
-        )
-    )
+    filling = [n for n in divisors if (per_rank // n) % stages == 0] or [1]
+    size = max((n for n in filling if n * spec.sequence_length <= _AUTO_TOKENS), default=1)
+    text = f"micro-batches of {size}: the largest that divides {per_rank} and holds at most {_AUTO_TOKENS} tokens"
+    text += f" and gives a multiple of the {stages} pipeline stages." if stages > 1 else "."
+    reasons.append(Reason(text, "rule"))
     return size, per_rank // size
 
 

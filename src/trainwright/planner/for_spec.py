@@ -13,6 +13,8 @@ from typing import Any, cast
 from trainwright.errors import InputError, Problem
 from trainwright.facts import machine_file, machines, prices
 from trainwright.models import registry
+from trainwright.models.shape import ModelShape
+from trainwright.models.stages import IN_STAGES, balanced_stages
 from trainwright.planner import explicit
 from trainwright.planner.answer import Question, answer
 from trainwright.planner.inputs import dims_of, machine_of, overlay_of
@@ -25,7 +27,7 @@ from trainwright.spec.model import Parallelism, RunSpec
 from trainwright.spec.site import Site
 
 _OPTIMIZERS: dict[str, Optimizer] = {
-    "adamw": "adamw", "adam": "adamw", "adamw8bit": "adamw_8bit", "adafactor": "adafactor", "lion": "lion",
+    "adamw": "adamw", "adam": "adamw", "adamw8bit": "adamw8bit", "adafactor": "adafactor", "lion": "lion",
     "sgd": "sgd",
 }  # fmt: skip
 
@@ -46,7 +48,8 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
     if spec.model is None:
         way = "give model beside train.script, or force the layout and use compute.instance: local"
         raise InputError([loaded.problem(("model",), "is missing: without it nothing can be planned", way)])
-    dims = dims_of(registry.load(spec.model.path))
+    shape = registry.load(spec.model.path)
+    dims = dims_of(shape)
     node = node_for(spec, loaded.site)
     machine = machine_for(spec, loaded.site)
     workload = Workload(
@@ -68,7 +71,7 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
     return Question(
         workload=workload,
         machine=machine,
-        space=Space(forced=_forced(spec, dims.experts)),
+        space=_space(loaded, shape),
         why=why,
         where=loaded.document.path,
         spec_sha256=spec.sha256,
@@ -123,7 +126,33 @@ def _length(spec: RunSpec) -> dict[str, Any]:
     return {}
 
 
-def _forced(spec: RunSpec, experts: int) -> dict[str, Any]:
+def _space(loaded: Loaded, shape: ModelShape) -> Space:
+    """What is forced, and what the built-in trainer can run: its zero bubble needs more than the search knows."""
+    spec = loaded.spec
+    forced = _forced(spec)
+    space = Space(forced=forced)
+    if spec.train is None:
+        if shape.family not in IN_STAGES:
+            forced.setdefault("pp", 1)
+        space = replace(space, schedules=("1f1b", "interleaved"))
+    return space if spec.parallelism.stages is None else _staged(loaded, space, shape.layers)
+
+
+def _staged(loaded: Loaded, space: Space, layers: int) -> Space:
+    """The space where the spec gives each stage's layers."""
+    stages = tuple(loaded.spec.parallelism.stages or ())
+    pp = space.forced.get("pp") or len(stages)
+    if sum(stages) != layers or not stages or len(stages) % pp:
+        what = f"has {len(stages)} stages of {sum(stages)} layers, but the model has {layers} layers and pp is {pp}"
+        instead = f"such as {', '.join(map(str, balanced_stages(layers, pp)))}"
+        raise InputError([loaded.problem(("parallelism", "stages"), what, instead)])
+    held = len(stages) // pp
+    schedules = ("interleaved",) if held > 1 else tuple(s for s in space.schedules if s != "interleaved")
+    forced = {**space.forced, "pp": pp}
+    return replace(space, forced=forced, schedules=schedules, chunk_counts=(held,), stages=stages)
+
+
+def _forced(spec: RunSpec) -> dict[str, Any]:
     given = {n: v for n in Parallelism.model_fields if (v := getattr(spec.parallelism, n)) is not None}
     given.pop("stages", None)
     if spec.micro_batch_size != "auto":

@@ -119,6 +119,6 @@ def layout_troubles(w: Workload, machine: Machine, layout: Layout) -> Iterator[T
 
 
 def _example(layers: int, stages: int) -> str:
-    from trainwright.planner.schedule import balanced_stages
+    from trainwright.models.stages import balanced_stages
 
     return ",".join(map(str, balanced_stages(layers, stages)))

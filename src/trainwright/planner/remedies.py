@@ -70,7 +70,7 @@ def _changes(w: Workload, machine: Machine, space: Space) -> Iterator[tuple[str,
         yield "leave the whole layout to the planner", w, machine, replace(space, forced={})
     if w.method == "full":
         if w.optimizer == "adamw":
-            yield "optimizer adamw8bit instead of adamw", replace(w, optimizer="adamw_8bit"), machine, space
+            yield "optimizer adamw8bit instead of adamw", replace(w, optimizer="adamw8bit"), machine, space
             yield "optimizer adafactor instead of adamw", replace(w, optimizer="adafactor"), machine, space
         if w.offload_optimizer == "none" and machine.host_memory_bytes:
             yield (

@@ -1,4 +1,4 @@
-"""Pipeline schedules: how many micro-batches a stage holds, how long the pipe takes, how layers are dealt out.
+"""Pipeline schedules: how many micro-batches a stage holds, how long the pipe takes.
 
 Takes seconds per stage and counts; gives seconds and counts. Must not know what a stage computes.
 Sources: GPipe (Huang et al. 2019), 1F1B and interleaving (Narayanan et al. 2021, §2.2), in-flight activations of the
@@ -8,17 +8,6 @@ interleaved schedule (Korthikanti et al. 2022, §4.2.3), zero bubble H1 (Qi et a
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-
-def balanced_stages(layers: int, virtual_stages: int) -> tuple[int, ...]:
-    """Layers of each virtual stage in model order: as even as can be, the ends (embedding, head) getting fewer."""
-    base, extra = divmod(layers, virtual_stages)
-    counts = [base] * virtual_stages
-    # The middle stages take the remainder; the last stage computes the logits and the first the embedding.
-    order = sorted(range(virtual_stages), key=lambda i: (i == virtual_stages - 1, i == 0, i))
-    for i in order[:extra]:
-        counts[i] += 1
-    return tuple(counts)
 
 
 def in_flight(schedule: str, stage: int, pp: int, micro_batches: int, chunks: int = 1) -> float:

@@ -15,7 +15,6 @@ from trainwright.models.layout import Layout
 from trainwright.planner.evaluate import Evaluated, evaluate, host_bytes, host_capacity
 from trainwright.planner.legality import divisors, tp_trouble
 from trainwright.planner.plan import Rejected
-from trainwright.planner.schedule import balanced_stages
 from trainwright.planner.step import StepModel
 
 Objective = Literal["time", "memory"]
@@ -38,11 +37,11 @@ class Cut(NamedTuple):
     recompute: str
     chunks: int
 
-    def layout(self, layers: int) -> Layout:
+    def layout(self, model: StepModel) -> Layout:
         """The validated value."""
         values = self._asdict()
         chunks = values.pop("chunks")
-        return Layout(**values, stages=balanced_stages(layers, self.pp * chunks))
+        return Layout(**values, stages=model.stages(self, self.pp * chunks))
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,8 @@ class Space:
     recomputes: tuple[str, ...] = ("none", "selective", "full")
     schedules: tuple[str, ...] = ("1f1b", "interleaved", "zero_bubble")
     chunk_counts: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
+    #: Layers of each stage, where they are given; as many as pp · chunks.
+    stages: tuple[int, ...] = ()
     most_cp: int = 64
     most_micro_batch: int = 32
     #: Share of memory that the search leaves free: about the median error of the memory model on published peaks.
@@ -91,7 +92,6 @@ def search(
 ) -> Found:
     """Find the ``keep`` best layouts. Deterministic: ties go to the simpler layout."""
     space = space or Space()
-    layers = model.workload.dims.layers
     counts: dict[str, int] = {}
     refused: list[tuple[float, Cut, str]] = []
     queue: list[tuple[float, Cut]] = []
@@ -114,7 +114,7 @@ def search(
     for bound, outer in queue:
         if objective == "time" and bound >= threshold:
             break
-        stages = balanced_stages(layers, outer.pp * outer.chunks)
+        stages = model.stages(outer, outer.pp * outer.chunks)
         held = _held(model, outer, stages)
         for cut in _splits(model, outer, space):
             legal += 1
@@ -139,24 +139,24 @@ def search(
                 if len(best) >= keep:
                     threshold = sorted(value[0] for value in best.values())[keep - 1]
     chosen = sorted(best.values(), key=lambda item: item[0])[:keep]
-    ranked = [evaluate(model, cut.layout(layers)) for _, cut in chosen]
+    ranked = [evaluate(model, cut.layout(model)) for _, cut in chosen]
     over.sort(key=lambda item: item[0])
     if over:
         counts["memory"] = len(over)
-    rejected = [Rejected(cut.layout(layers), text) for _, cut, text in refused[: most_rejected // 2]]
+    rejected = [Rejected(cut.layout(model), text) for _, cut, text in refused[: most_rejected // 2]]
     for peak, cut in _distinct(over)[: most_rejected - len(rejected)]:
         if peak <= capacity:
             reason = f"host memory: what is offloaded does not fit into {host_room / 2**30:.0f} GiB of a node"
-            rejected.append(Rejected(cut.layout(layers), reason))
+            rejected.append(Rejected(cut.layout(model), reason))
             continue
         room = f"{capacity / 2**30:.1f} of {model.machine.memory_bytes / 2**30:.1f} GiB may be planned"
         reason = f"memory: needs {peak / 2**30:.1f} GiB per accelerator, {room}"
-        rejected.append(Rejected(cut.layout(layers), reason))
+        rejected.append(Rejected(cut.layout(model), reason))
     return Found(
         ranked=tuple(ranked),
-        front=tuple(evaluate(model, cut.layout(layers)) for cut in _pareto(front)),
+        front=tuple(evaluate(model, cut.layout(model)) for cut in _pareto(front)),
         rejected=tuple(rejected),
-        closest=evaluate(model, over[0][1].layout(layers)) if over and not ranked else None,
+        closest=evaluate(model, over[0][1].layout(model)) if over and not ranked else None,
         legal=legal,
         fitting=fitting,
         evaluated=evaluated,
@@ -273,7 +273,7 @@ def _splits(model: StepModel, outer: Cut, space: Space) -> Iterator[Cut]:
 
 def _bound(model: StepModel, cut: Cut) -> float:
     """Seconds that no data-parallel split of this cut can beat: everything but data parallelism and the update."""
-    stages = balanced_stages(model.workload.dims.layers, cut.pp * cut.chunks)
+    stages = model.stages(cut, cut.pp * cut.chunks)
     return model.seconds(cut, stages, data_parallel=False).total * _weight(cut)
 
 

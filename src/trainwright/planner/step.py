@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainwright.models.stages import balanced_stages
 from trainwright.planner.compute import Compute, LayerSeconds
 from trainwright.planner.constants import Constants
 from trainwright.planner.memory import Cut, Memory
@@ -24,9 +25,10 @@ NVME_BANDWIDTH = 12e9
 
 
 class StepModel:
-    """Evaluates layouts of one workload on one machine."""
+    """Evaluates layouts of one workload on one machine. ``stages``: layers of each stage, where they are given."""
 
-    def __init__(self, workload: Workload, machine: Machine, constants: Constants):
+    def __init__(self, workload: Workload, machine: Machine, constants: Constants, stages: tuple[int, ...] = ()):
+        self._given = stages
         self.workload = workload
         self.machine = machine
         self.constants = constants
@@ -67,6 +69,18 @@ class StepModel:
                 self.compute.head(*key),
             )
         return found
+
+    def stages(self, cut: Cut, virtual: int) -> tuple[int, ...]:
+        """Layers of each of ``virtual`` stages, so that the slowest takes least: embedding and head weigh what they
+        take, in layers (to a tenth: less is below what is known of their time). Stages that were given are taken.
+        """
+        if len(self._given) == virtual:
+            return self._given
+        layer = self.layer(cut)
+        again = {"full": layer.forward, "selective": layer.attention_forward}.get(cut.recompute, 0.0)
+        one = layer.forward + layer.backward + again
+        embedding, head = (round(end / one, 1) for end in self.ends(cut))
+        return balanced_stages(self.workload.dims.layers, virtual, embedding, head)
 
     def seconds(
         self,

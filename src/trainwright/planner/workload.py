@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Precision = Literal["bf16", "fp16", "fp32", "fp8"]
-Optimizer = Literal["adamw", "adamw_8bit", "adafactor", "lion", "sgd"]
+Optimizer = Literal["adamw", "adamw8bit", "adafactor", "lion", "sgd"]
 Method = Literal["full", "lora", "qlora"]
 Offload = Literal["none", "cpu", "nvme"]
 Fabric = Literal["nvswitch", "nvlink_pairs", "pcie", "neuronlink", "none"]
@@ -18,10 +18,10 @@ Fabric = Literal["nvswitch", "nvlink_pairs", "pcie", "neuronlink", "none"]
 #: Bytes of one activation or compute-weight element.
 ELEMENT_BYTES: dict[str, int] = {"bf16": 2, "fp16": 2, "fp8": 2, "fp32": 4}
 
-#: Dimensions that an engine does not cut. The built-in trainer refuses them (training/parallel); DeepSpeed's ZeRO
-#: has only data parallelism. A user's own script may do as it likes.
+#: Dimensions that an engine does not cut. The built-in trainer cuts all of them; DeepSpeed's ZeRO has only
+#: data parallelism. A user's own script may do as it likes.
 ENGINE_LIMITS: dict[str, tuple[str, ...]] = {
-    "native": ("pp", "cp", "tp", "ep"),
+    "native": (),
     "deepspeed": ("pp", "cp", "tp", "ep"),
 }
 
@@ -189,7 +189,7 @@ class Recipe:
 #: 0.02 B, and 8-bit AdamW as 1 B per moment plus one fp32 scale per block of 256 (Dettmers et al. 2021).
 OPTIMIZER_BYTES: dict[str, float] = {
     "adamw": 8.0,
-    "adamw_8bit": 2.0 + 2 * 4 / 256,
+    "adamw8bit": 2.0 + 2 * 4 / 256,
     "adafactor": 0.02,
     "lion": 4.0,
     "sgd": 4.0,
