@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from trainwright.checkpoints.disk import Disk
+from trainwright.checkpoints.failures import CheckpointFailed
 from trainwright.checkpoints.manager import CheckpointManager
 
 from .conftest import make_state, open_manager
@@ -205,6 +206,26 @@ def training_meanwhile(folder: Path) -> list[float]:
                 dist.all_reduce(value)
                 sums.append(value.item())
     return sums
+
+
+def save_and_load_parts(folder: Path, leave_out: int) -> list[float] | str:
+    """Each rank saves and loads tensors that no other has (a pipeline's stages), but for one that all have.
+
+    Gives what was loaded, or the error where rank ``leave_out`` does not ask for its part.
+    """
+    rank = dist.get_rank()
+    own = {f"stage.{rank}": torch.full((3,), rank + 5.0), "everywhere": torch.ones(1)}
+    with open_manager(folder) as manager:
+        manager.save(1, 1, 1, {"model": own, "trainer": {}}, wait=True)
+        found = manager.newest()
+        assert found is not None
+        asked = [name for name in own if name == "everywhere" or rank != leave_out]
+        wanted = {name: torch.zeros_like(own[name]) for name in asked}
+        try:
+            manager.load(found, {"model": wanted})
+        except CheckpointFailed as error:
+            return str(error)
+    return [value for tensor in wanted.values() for value in tensor.tolist()]
 
 
 def _whole(value: Any) -> Any:

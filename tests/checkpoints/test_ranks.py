@@ -118,5 +118,14 @@ def test_background_saves_and_training_use_different_groups(pool: Pool, tmp_path
     assert [path.name for path in step_folders(tmp_path)] == [folder_name(5), folder_name(4)]
 
 
+def test_ranks_may_hold_different_tensors(pool: Pool, tmp_path: Path) -> None:
+    assert pool.values(2, cases.save_and_load_parts, tmp_path, -1) == [[5.0, 5.0, 5.0, 1.0], [6.0, 6.0, 6.0, 1.0]]
+
+
+def test_a_saved_tensor_that_no_rank_takes_is_an_error_on_every_rank(pool: Pool, tmp_path: Path) -> None:
+    for text in pool.values(2, cases.save_and_load_parts, tmp_path, 1):
+        assert "model.stage.1 is in it but not in the model" in text
+
+
 def _flat(value: object) -> list[object]:
     return [inner for item in value for inner in _flat(item)] if isinstance(value, list) else [value]

@@ -12,7 +12,7 @@ import io
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -185,15 +185,18 @@ def read(checkpoint: Checkpoint, state: State, ranks: Ranks) -> None:
     """Load a verified checkpoint into the tensors of ``state``, whatever layout either was made with. Collective.
 
     Names, types and shapes must agree both ways within each top-level section that ``state`` has: a tensor that would
-    keep its random values, or saved values that would be dropped, are errors, all listed at once.
+    keep its random values, or saved values that no rank takes, are errors, all listed at once. Ranks may hold
+    different tensors: those of a pipeline's stages.
     """
     reader = _VerifiedReader(checkpoint)
-    ranks.together(f"loading {checkpoint.folder.name}", reader.open)
-    with _dcp_errors(f"loading {checkpoint.folder.name}", ranks):
+    what = f"loading {checkpoint.folder.name}"
+    ranks.together(what, reader.open)
+    wanted = set().union(*ranks.together(what, lambda: _names(state)))
+    with _dcp_errors(what, ranks):
         dcp.load(
             state,
             storage_reader=reader,
-            planner=_StrictLoadPlanner(),
+            planner=_StrictLoadPlanner(wanted),
             process_group=ranks.group,
             no_dist=ranks.group is None,
         )
@@ -242,11 +245,18 @@ class _CopiesPlanner(DefaultSavePlanner):  # type: ignore[misc]
 
 
 class _StrictLoadPlanner(DefaultLoadPlanner):  # type: ignore[misc]
-    """Refuses partial loads with the whole list of what does not fit, and unpickles nothing but plain values."""
+    """Refuses partial loads with the whole list of what does not fit, and unpickles nothing but plain values.
+
+    ``wanted`` are the names that any rank loads.
+    """
+
+    def __init__(self, wanted: Collection[str]):
+        super().__init__()
+        self._wanted = wanted
 
     def create_local_plan(self) -> LoadPlan:
         """Check names, types and shapes, then plan as usual."""
-        problems = misfits(self.state_dict, self.metadata)
+        problems = misfits(self.state_dict, self.metadata, self._wanted)
         if problems:
             raise ValueError("the checkpoint does not fit this model: " + "; ".join(problems))
         return super().create_local_plan()
@@ -279,12 +289,15 @@ class _VerifiedReader(FileSystemReader):  # type: ignore[misc]
         return self._metadata
 
 
-def misfits(state: Mapping[str, Any], metadata: Metadata) -> list[str]:
-    """How a flat state and a checkpoint differ in names, types and shapes, in the sections of ``state``."""
+def misfits(state: Mapping[str, Any], metadata: Metadata, wanted: Collection[str] = ()) -> list[str]:
+    """How a flat state and a checkpoint differ in names, types and shapes, in the sections of ``state``.
+
+    ``wanted`` are names that other ranks load.
+    """
     saved = metadata.state_dict_metadata
     sections = {name.partition(".")[0] for name in state}
     missing = sorted(set(state) - set(saved))
-    extra = sorted(name for name in set(saved) - set(state) if name.partition(".")[0] in sections)
+    extra = sorted(name for name in set(saved) - set(state) - set(wanted) if name.partition(".")[0] in sections)
     problems = [
         f"{name} is not in it, {did_you_mean(name, extra)}" if extra else f"{name} is not in it"
         for name in missing[:10]
@@ -298,6 +311,13 @@ def misfits(state: Mapping[str, Any], metadata: Metadata) -> list[str]:
         if there != here:
             problems.append(f"{name} is {there} in it and {here} in the model")
     return problems
+
+
+def _names(state: State) -> set[str]:
+    """Names of a nested state's leaves, as DCP makes them."""
+    names: set[str] = set()
+    _map_leaves(state, (), lambda path, _: names.add(".".join(path)))
+    return names
 
 
 def _kind(value: Any) -> str:
