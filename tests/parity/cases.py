@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from parity import families, mixtures
 from training.tiny import VOCABULARY, llama_config
 from trainwright.data.objectives import CausalObjective
 from trainwright.data.order import GlobalOrder
 from trainwright.data.sequences import Sequence
 from trainwright.models.layout import Layout
+from trainwright.spec.model import Experts
 from trainwright.training import attention
 from trainwright.training.agreement import Agreement
 from trainwright.training.batches import Batches, Slicing, device_mover
@@ -39,7 +40,9 @@ class Case:
     """One way to compute the same steps. ``samples`` not a multiple of the batch gives a partial last step."""
 
     layout: dict[str, Any]
+    model: str = "llama"
     tied: bool = True
+    layers: int = 3
     lora: bool = False
     dropout: float = 0.0
     same_rows: bool = False
@@ -52,6 +55,7 @@ class Case:
     recompute: str = "none"
     compile: bool = False
     fields: dict[str, Any] = field(default_factory=dict)
+    experts: dict[str, Any] = field(default_factory=dict)
 
 
 def sequences(case: Case) -> list[Sequence]:
@@ -80,20 +84,34 @@ def network(case: Case, own_attention: bool, dtype: torch.dtype) -> nn.Module:
     # transformers rounds to fp32 here, and 1e-16 on the way in becomes 1e-8 on the way out.
     LlamaRMSNorm.forward = _norm
     attention.register()
-    config = llama_config(tie_word_embeddings=case.tied, attention_dropout=case.dropout)
+    config = llama_config(
+        tie_word_embeddings=case.tied, attention_dropout=case.dropout, num_hidden_layers=case.layers, **case.fields
+    )
+    options: dict[str, Any] = {}
+    if case.model in mixtures.KINDS:
+        config, options = mixtures.config(case), {"experts_implementation": "eager"}  # the others know no fp64
     kind = attention.IMPLEMENTATION if own_attention else "sdpa"
     torch.manual_seed(7)
-    model: nn.Module = AutoModelForCausalLM.from_config(config, dtype=torch.float64, attn_implementation=kind)
+    model: nn.Module = (
+        families.build(case, kind) if case.model in families.KINDS
+        else AutoModelForCausalLM.from_config(
+        config, dtype=torch.float64, attn_implementation=kind, **options
+    )
+    )  # fmt: skip
     model.to(dtype)
+    mixtures.keep_precision(model)
     if not case.lora:
         return model
     from peft import LoraConfig, get_peft_model
 
     adapted: nn.Module = get_peft_model(
         model,
-        LoraConfig(r=3, lora_alpha=5, target_modules="all-linear", lora_dropout=case.dropout),
+        LoraConfig(
+            r=3, lora_alpha=5, lora_dropout=case.dropout,
+            target_modules=mixtures.ATTENTION if case.model in mixtures.KINDS else "all-linear",
+        ),
         autocast_adapter_dtype=False,
-    )
+    )  # fmt: skip
     torch.manual_seed(8)
     for name, parameter in adapted.named_parameters():
         if parameter.requires_grad:  # B starts at zero, which would hide A's gradient
@@ -109,25 +127,35 @@ def _norm(self: nn.Module, hidden: Tensor) -> Tensor:
 
 def steps(case: Case) -> list[dict[str, Any]]:
     """Loss, gradient norm, gradients and parameters of every step by the trainer's code. Collective."""
-    layout = Layout.from_dict(case.layout)
+    cut = {"recompute": case.recompute, "micro_batch_size": 1, **case.layout}
+    ranks = cut.get("dp_replicate", 1) * cut.get("dp_shard", 1)
+    layout = Layout.from_dict({"micro_batches": -(-case.batch // (cut["micro_batch_size"] * ranks)), **cut})
     device = current_device()
     precision = choose_precision(case.precision, device)
     mesh = build_mesh(layout, "cpu")
     data = data_ranks(mesh)
     model = network(case, True, precision.master)
     blocks = find_blocks(model)
-    assert len(blocks) == 3
-    layout = layout.with_(recompute=case.recompute)
-    parallel = parallelise(Built(model, blocks, 0, 0), layout, mesh, data, precision, device, compiled=case.compile)
+    assert len(blocks) == case.layers
+    parallel = parallelise(
+        Built(model, blocks, 0, 0), layout, mesh, data, precision, device, compiled=case.compile,
+        experts=Experts(**case.experts),
+    )  # fmt: skip
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=case.lr)
     stepper = Stepper(
-        parallel, optimizer, device, precision, LossScale(case.precision == "fp16"), case.clip, 11, data.rank, False
+        parallel, optimizer, device, precision, LossScale(case.precision == "fp16"), case.clip, 11, data.stream, False
     )
     end = Horizon(-(-case.samples // case.batch), case.samples, case.batch, LENGTH)
+    objective = families.Hidden() if case.model in families.ENCODERS else CausalObjective(0)
     batches = Batches(
-        sequences(case), GlobalOrder(case.samples, 3), CausalObjective(0),
-        Slicing(data, layout.micro_batch_size), end, device_mover(device.torch, True),
+        sequences(case), GlobalOrder(case.samples, 3), objective,
+        Slicing(data, layout.micro_batch_size), end,
+        device_mover(
+            device.torch, case.model not in families.ENCODERS,
+            shape=(layout.micro_batch_size, LENGTH) if layout.pp > 1 else None,
+            context=data.context, multiple=layout.tp if layout.sequence_parallel else 1,
+        ),
     )  # fmt: skip
     agreement = Agreement(data.counts)
     results = []
@@ -139,14 +167,18 @@ def steps(case: Case) -> list[dict[str, Any]]:
         gradients = stepper.gradients(batch.step, batch.micro_batches, agreed.valid_tokens, batch.rows)
         loss = gradients.total.double()
         own = float(loss)
+        loss *= data.adds
         dist.all_reduce(loss)
         kept = {name: whole(p.grad) for name, p in model.named_parameters() if p.grad is not None}
         update = stepper.update(case.lr)
+        if parallel.balance is not None:
+            parallel.balance.after_step()
         after = {name: whole(p) for name, p in model.named_parameters() if p.requires_grad}
         results.append(
             {
                 "loss": float(loss) / agreed.valid_tokens, "own": own, "norm": float(update.norm),
                 "tokens": agreed.tokens, "gradients": kept, "parameters": after,
+                "experts": None if parallel.balance is None else parallel.balance.report(),
             }
         )  # fmt: skip
     batches.close()
@@ -155,6 +187,8 @@ def steps(case: Case) -> list[dict[str, Any]]:
 
 def reference(case: Case) -> list[dict[str, Any]]:
     """The same by one process: transformers' own attention, document by document, and plain autograd."""
+    if case.model in mixtures.KINDS:
+        return mixtures.reference(case)
     model = network(case, False, torch.float64).train()
     rows, order = sequences(case), GlobalOrder(case.samples, 3)
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -163,14 +197,8 @@ def reference(case: Case) -> list[dict[str, Any]]:
         batch = [rows[int(i)] for i in order.indices(start, min(start + case.batch, case.samples))]
         total, count = torch.zeros((), dtype=torch.float64), 0
         for row in batch:
-            for document in np.unique(row.document_ids):
-                where = row.document_ids == document
-                ids = torch.tensor(row.input_ids[where].astype(np.int64))[None]
-                wanted = torch.tensor(row.loss_mask[where])[1:]
-                if ids.shape[1] > 1:
-                    logits = model(input_ids=ids, use_cache=False).logits[0, :-1]
-                    total = total + F.cross_entropy(logits[wanted], ids[0, 1:][wanted], reduction="sum")
-                    count += int(wanted.sum())
+            loss, targets = families.losses(model, case, row)
+            total, count = total + loss, count + targets
         loss = total / count
         grads = dict(zip(trained, torch.autograd.grad(loss, list(trained.values())), strict=True))
         norm = float(

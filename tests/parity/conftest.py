@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parity.pool import Pool
-from training.tiny import write_model, write_text
+from training.tiny import llama_config, write_model, write_text
 
 
 # Not for the session: every group that gloo has made keeps a thread that polls, and other tests wait for the cores.
@@ -28,10 +28,25 @@ def four() -> Iterator[Pool]:
     pool.close()
 
 
+@pytest.fixture
+def eight() -> Iterator[Pool]:
+    """Eight ranks, for the one test that needs them."""
+    pool = Pool(8)
+    yield pool
+    pool.close()
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the tiny Llama."""
     return write_model(tmp_path_factory.mktemp("model") / "model")
+
+
+@pytest.fixture(scope="session")
+def odd_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with tokens that no number of ranks divides, and a head of its own."""
+    config = llama_config(vocab_size=123, tie_word_embeddings=False)
+    return write_model(tmp_path_factory.mktemp("model") / "odd", config)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,10 @@ from parity.mutants import MUTANTS
 from parity.pool import Pool
 
 DDP, FSDP = {"dp_replicate": 2, "micro_batch_size": 1}, {"dp_shard": 2, "micro_batch_size": 1}
+PP = {"pp": 2, "micro_batch_size": 1}
+TP, CP = {"tp": 2, "micro_batch_size": 1}, {"cp": 2, "micro_batch_size": 1}
+SP, ODD = {**TP, "sequence_parallel": True}, {"vocab_size": 123}
+EP = {"dp_shard": 2, "ep": 2, "micro_batch_size": 1}
 Check = Callable[[Pool, Path, Path, Path, str | None], None]
 
 
@@ -27,6 +31,25 @@ CATCHERS: dict[str, Check] = {
     "clip per rank": _steps(Case(FSDP, clip=0.05)),
     "loss factor left out": _steps(Case(DDP)),
     "attention crosses documents": _steps(Case(DDP)),
+    "pipeline divides by micro-batches": _steps(Case(PP)),
+    "tied gradient of one end only": _steps(Case(PP)),
+    "tied gradient counted twice": _steps(Case(PP)),
+    "norm of one stage": _steps(Case(PP, clip=0.05)),
+    "tied embedding twice in the norm": _steps(Case(PP)),
+    "loss over padding": _steps(Case(PP)),
+    "expert gradients times ep": _steps(Case(EP, model="mixtral")),
+    "norm of one rank's experts": _steps(Case(EP, model="mixtral", clip=0.05)),
+    "balancing loss times data ranks": _steps(Case(EP, model="mixtral")),
+    "balancing loss of a micro-batch": _steps(Case({**EP, "micro_batch_size": 2}, model="mixtral")),
+    "balancing loss over padding": _steps(Case({**EP, "micro_batch_size": 2}, model="mixtral")),
+    "gradients of split positions are not summed": _steps(Case(SP)),
+    "norm counts what tensor ranks hold alike twice": _steps(Case(SP, clip=0.05)),
+    "padding of the vocabulary in the loss": _steps(Case(TP, fields=ODD)),
+    "softmax over this rank's tokens": _steps(Case(TP)),
+    "cut adapters are scaled": _steps(Case(TP, lora=True)),
+    "gradient of a region's input is not summed": _steps(Case(TP)),
+    "rotary positions start anew on each rank": _steps(Case(CP)),
+    "gradients of gathered keys are not summed": _steps(Case(CP)),
     "dropout seed shared over data ranks": lambda pool, root, model, text, mutant: (
         checks.dropout_differs_over_data_ranks(pool, mutant)
     ),

@@ -175,7 +175,7 @@ def test_random_weights_are_a_function_of_the_seed(tmp_path: Path, tiny_model: P
     assert first[0] == first[1] != first[2]
 
 
-@pytest.mark.parametrize("name", ["tp", "cp", "pp"])
+@pytest.mark.parametrize("name", ["tp", "cp"])
 def test_degrees_that_are_not_there_yet_are_refused(
     tmp_path: Path, tiny_model: Path, tiny_text: Path, name: str
 ) -> None:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.bias import causal_lower_right
 from torch.utils.checkpoint import checkpoint
 
 from trainwright.errors import AnswerNo, MissingExtra
 
 if TYPE_CHECKING:
+    from trainwright.training.parallel.context import Context
     from trainwright.training.routing import Routing
 
 Kernel = Literal["sdpa", "flash", "flex"]
@@ -45,8 +47,10 @@ class Documents:
     longest: int = 0
     routing: Routing | None = None
     """What sparse layers must know; it travels here because whoever calls a block hands this down."""
+    context: Context | None = None
+    """Ranks that hold the other positions of these rows; ``ids`` are of all positions all the same."""
     reached: bool = False
-    _masks: dict[int, Any] = field(default_factory=dict)
+    _masks: dict[Any, Any] = field(default_factory=dict)
 
     def mask(self, length: int, window: int, device: torch.device) -> Tensor | None:
         """Boolean mask [B or 1, 1, T, T], true where a query may look; None when causality alone says it all."""
@@ -55,6 +59,27 @@ class Documents:
             self._masks[window] = self._build(length, window, device)
         mask: Tensor | None = self._masks[window]
         return mask
+
+    def rows(self, start: int, stop: int, keys: int, window: int, device: torch.device) -> Tensor | None:
+        """Mask [B or 1, 1, stop − start, keys] of the queries from ``start`` on, looking at the first ``keys`` keys;
+        None when they may look at all. Never more of the mask exists than this.
+        """
+        key = (start, stop, keys, window)
+        if key not in self._masks:
+            self._masks[key] = self._between(start, stop, keys, window, device)
+        mask: Tensor | None = self._masks[key]
+        return mask
+
+    def _between(self, start: int, stop: int, keys: int, window: int, device: torch.device) -> Tensor | None:
+        distance = torch.arange(start, stop, device=device)[:, None] - torch.arange(keys, device=device)[None, :]
+        allowed = (distance >= 0)[None, None] if self.causal else None
+        if window:
+            near = (distance.abs() < window)[None, None]
+            allowed = near if allowed is None else allowed & near
+        if self.ids is not None:
+            same = self.ids[:, None, start:stop, None] == self.ids[:, None, None, :keys]
+            allowed = same if allowed is None else allowed & same
+        return allowed
 
     def _build(self, length: int, window: int, device: torch.device) -> Tensor | None:
         place = torch.arange(length, device=device)
@@ -70,11 +95,16 @@ class Documents:
             allowed = near[None, None] if allowed is None else allowed & near
         return allowed
 
-    def block_mask(self, length: int, window: int, device: torch.device) -> Any:
-        """The same for flex attention, which skips blocks that nobody sees."""
-        key = -1 - window
+    def block_mask(
+        self, queries: int, window: int, device: torch.device, start: int = 0, keys: int | None = None
+    ) -> Any:
+        """The same for flex attention, which skips blocks that nobody sees. Queries begin at ``start``; there are as
+        many ``keys`` when nothing else is said.
+        """
+        key = ("blocks", start, queries, keys, window)
         if key not in self._masks:
-            self._masks[key] = _flex_mask(self.ids, self.causal, length, window, device)
+            lengths = (queries, queries if keys is None else keys)
+            self._masks[key] = _flex_mask(self.ids, self.causal, lengths, start, window, device)
         return self._masks[key]
 
 
@@ -127,7 +157,7 @@ def attend(
         )
     documents.reached = True
     window = int(kwargs.get("sliding_window") or 0)
-    core = _CORES[documents.kernel]
+    core = _CORES[documents.kernel] if documents.context is None else _over_context
     if documents.recompute and torch.is_grad_enabled():
         # Selective recomputation (Korthikanti et al. 2022, section 5): only the attention core runs again.
         return checkpoint(core, query, key, value, documents, window, dropout, scaling, use_reentrant=False), None
@@ -154,6 +184,61 @@ def _sdpa(
         enable_gqa=grouped,
     )
     return out.transpose(1, 2)
+
+
+def _over_context(
+    query: Tensor, key: Tensor, value: Tensor, documents: Documents, window: int, dropout: float, scale: float | None
+) -> Tensor:
+    """Each of this rank's two chunks of queries against the keys of all ranks that it may see."""
+    context = documents.context
+    assert context is not None
+    key, value = context.gather(key), context.gather(value)
+    length, each = key.shape[2], query.shape[2] // 2
+    found = []
+    for number, part in zip(context.cut.chunks(), query.split(each, 2), strict=True):
+        start = number * each
+        seen = start + each if documents.causal else length
+        core = _flex_chunk if documents.kernel == "flex" else _sdpa_chunk
+        found.append(core(part, key[:, :, :seen], value[:, :, :seen], documents, start, window, dropout, scale))
+    return torch.cat(found, 2).transpose(1, 2)
+
+
+def _sdpa_chunk(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    documents: Documents,
+    start: int,
+    window: int,
+    dropout: float,
+    scale: float | None,
+) -> Tensor:
+    repeats, seen = query.shape[1] // key.shape[1], key.shape[2]
+    key, value = _repeat(key, repeats), _repeat(value, repeats)
+    if documents.ids is None and documents.causal and not 0 < window < seen and query.device.type == "cuda":
+        # Fused kernels know this mask; written out it would take the memory that they save.
+        mask: Any = causal_lower_right(query.shape[2], seen)
+    else:
+        mask = documents.rows(start, start + query.shape[2], seen, window, query.device)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale)
+
+
+def _flex_chunk(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    documents: Documents,
+    start: int,
+    window: int,
+    dropout: float,
+    scale: float | None,
+) -> Tensor:
+    if dropout:
+        raise AnswerNo("attention: flex computes no dropout on attention weights", "use attention: sdpa")
+    mask = documents.block_mask(query.shape[2], window, query.device, start, key.shape[2])
+    grouped = key.shape[1] != query.shape[1]
+    out: Tensor = _compiled_flex()(query, key, value, block_mask=mask, scale=scale, enable_gqa=grouped)
+    return out
 
 
 def _repeat(heads: Tensor, times: int) -> Tensor:
@@ -206,10 +291,13 @@ def _compiled_flex() -> Any:
     return _compiled[0]
 
 
-def _flex_mask(ids: Tensor | None, causal: bool, length: int, window: int, device: torch.device) -> Any:
+def _flex_mask(
+    ids: Tensor | None, causal: bool, lengths: tuple[int, int], start: int, window: int, device: torch.device
+) -> Any:
     from torch.nn.attention.flex_attention import create_block_mask
 
     def seen(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        query = query + start
         allowed = query >= key if causal else query == query
         if ids is not None:
             allowed = allowed & (ids[batch, query] == ids[batch, key])
@@ -217,7 +305,7 @@ def _flex_mask(ids: Tensor | None, causal: bool, length: int, window: int, devic
             allowed = allowed & ((query - key).abs() < window)
         return allowed
 
-    return create_block_mask(seen, None if ids is None else ids.shape[0], None, length, length, device=str(device))
+    return create_block_mask(seen, None if ids is None else ids.shape[0], None, *lengths, device=str(device))
 
 
 _CORES = {"sdpa": _sdpa, "flash": _flash, "flex": _flex}

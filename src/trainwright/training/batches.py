@@ -6,10 +6,11 @@ samples a step holds depends on its number alone, so any layout and any restart 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from trainwright.data.order import GlobalOrder
 from trainwright.data.sequences import Sequences
 from trainwright.training.duration import Horizon
 from trainwright.training.mesh import DataRanks
+from trainwright.training.zigzag import ALONE, ZigZag
 
 #: Steps made ahead of the one being computed, and how few may be left before more are made. Batches are made in
 #: bursts because every hand-over between two Python threads costs as much as a small batch.
@@ -36,7 +38,7 @@ class DeviceBatch:
     input_ids: Tensor
     position_ids: Tensor
     document_ids: Tensor | None
-    """None when every row is one document without padding: causality alone is the mask then."""
+    """[B, T of all ranks]. None when every row is one document without padding: causality alone is the mask then."""
     targets: Tensor
     """[N]: places in the flattened batch that have a target. Made on the host, where counting them is free."""
     labels: Tensor
@@ -151,7 +153,7 @@ class Batches:
             step,
             moved,
             stop - start,
-            sum(batch.labels.numel() for batch in moved),
+            sum(batch.valid_tokens for batch, _ in made),
             sum(int(np.count_nonzero(batch.document_ids != PADDING)) for batch, _ in made),
             tuple(tuple(batch.samples.tolist()) if real else () for batch, real in made),
         )
@@ -178,9 +180,17 @@ def step_samples(horizon: Horizon, step: int) -> tuple[int, int]:
     return horizon.samples_before(step), horizon.samples_before(step + 1)
 
 
-def device_mover(device: torch.device, causal: bool, flash: bool = False) -> Callable[[Batch], DeviceBatch]:
+def device_mover(
+    device: torch.device,
+    causal: bool,
+    flash: bool = False,
+    shape: tuple[int, int] | None = None,
+    context: ZigZag = ALONE,
+    multiple: int = 1,
+) -> Callable[[Batch], DeviceBatch]:
     """What turns the data room's numpy batch into tensors on ``device``. Everything dynamic is decided here, on the
-    host: which positions have targets, whether a mask is needed, where documents end.
+    host: which positions have targets, whether a mask is needed, where documents end. ``shape``: pad every batch to
+    so many rows and positions. ``context``: keep this rank's positions. ``multiple``: of what lengths must be.
     """
 
     def tensor(array: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None) -> Tensor | None:
@@ -190,6 +200,10 @@ def device_mover(device: torch.device, causal: bool, flash: bool = False) -> Cal
         return host if device.type == "cpu" else host.pin_memory().to(device, non_blocking=True)
 
     def move(batch: Batch) -> DeviceBatch:
+        rows, width = shape or batch.input_ids.shape
+        batch = padded(batch, rows, round_up(width, math.lcm(multiple, context.multiple)))
+        documents = batch.document_ids
+        batch = batch if context.size == 1 else share_of(batch, context)
         flat = batch.labels.reshape(-1)
         (targets,) = np.nonzero(flat != IGNORED)
         ends, longest = _boundaries(batch) if flash else (None, 0)
@@ -203,7 +217,7 @@ def device_mover(device: torch.device, causal: bool, flash: bool = False) -> Cal
         return DeviceBatch(
             input_ids,
             position_ids,
-            None if _is_whole(batch) else tensor(batch.document_ids),
+            None if _is_whole(documents) else tensor(documents),
             places,
             labels,
             causal,
@@ -216,8 +230,40 @@ def device_mover(device: torch.device, causal: bool, flash: bool = False) -> Cal
     return move
 
 
-def _is_whole(batch: Batch) -> bool:
-    return bool((batch.document_ids == batch.document_ids[:, :1]).all())
+def padded(batch: Batch, rows: int, width: int) -> Batch:
+    """The same batch in a larger rectangle; what is added is padding, without targets."""
+    grown = {"input_ids": 0, "labels": IGNORED, "position_ids": 0, "document_ids": PADDING, "token_type_ids": 0}
+    grown |= {"next_sentence_labels": IGNORED}
+    if (rows, width) == batch.input_ids.shape:
+        return batch
+    missing = ((0, rows - batch.input_ids.shape[0]), (0, width - batch.input_ids.shape[1]))
+    values = {name: getattr(batch, name) for name in grown}
+    return replace(
+        batch,
+        **{
+            name: np.pad(array, missing[: array.ndim], constant_values=grown[name])
+            for name, array in values.items()
+            if array is not None
+        },
+    )
+
+
+def round_up(length: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-length // multiple) * multiple
+
+
+def share_of(batch: Batch, context: ZigZag) -> Batch:
+    """The positions that one rank of a context group computes. Positions keep their numbers, targets their places."""
+    places = context.places(batch.input_ids.shape[1])
+    names = ("input_ids", "labels", "position_ids", "document_ids", "token_type_ids")
+    values = {name: getattr(batch, name) for name in names}
+    return replace(batch, **{name: array[:, places] for name, array in values.items() if array is not None})
+
+
+def _is_whole(ids: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> bool:
+    first = ids[:, :1]
+    return bool((ids == first).all() and (first != PADDING).all())
 
 
 def _boundaries(batch: Batch) -> tuple[Positions, int]:

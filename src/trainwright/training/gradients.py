@@ -28,7 +28,8 @@ def local_gradients(parameters: Iterable[nn.Parameter]) -> list[tuple[Tensor, Gr
             groups = tuple(
                 mesh.get_group(dim)
                 for dim, placement in enumerate(gradient.placements)
-                if placement.is_shard() and mesh.size(dim) > 1
+                # What FSDP has cut after tensor parallelism did is "strided", which is_shard() does not call a shard.
+                if not placement.is_replicate() and mesh.size(dim) > 1
             )
             found.append((gradient.to_local(), groups))
         else:
@@ -36,8 +37,13 @@ def local_gradients(parameters: Iterable[nn.Parameter]) -> list[tuple[Tensor, Gr
     return found
 
 
-def gradient_norm(gradients: list[tuple[Tensor, Groups]], device: torch.device) -> Tensor:
-    """Euclidean norm of the whole gradient, a scalar of at least fp32. A replicated part counts once."""
+def gradient_norm(
+    gradients: list[tuple[Tensor, Groups]], device: torch.device, others: dist.ProcessGroup | None = None
+) -> Tensor:
+    """Euclidean norm of the whole gradient, a scalar of at least fp32. A replicated part counts once.
+
+    ``others`` are ranks whose gradients are of other parts of the model (stages of a pipeline).
+    """
     parts: dict[Groups, list[Tensor]] = {}
     for gradient, groups in gradients:
         parts.setdefault(groups, []).append(gradient)
@@ -48,13 +54,24 @@ def gradient_norm(gradients: list[tuple[Tensor, Groups]], device: torch.device) 
         for group in groups:
             squares = sum_over_shards(squares, group)
         total = squares if total is None else total + squares
-    return torch.zeros((), device=device) if total is None else total.sqrt()
+    if total is None:
+        total = torch.zeros((), device=device)
+    if others is not None:
+        total = sum_over_stages(total, others)
+    return total.sqrt()
 
 
 def sum_over_shards(squares: Tensor, group: dist.ProcessGroup) -> Tensor:
     """Add up the shards' sums of squares; without it every rank would clip by its own norm."""
     dist.all_reduce(squares, group=group)
     return squares
+
+
+def sum_over_stages(squares: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Add up what the stages of a pipeline have; in double precision on the way, so that types agree."""
+    wide = squares.double()
+    dist.all_reduce(wide, group=group)
+    return wide.to(squares.dtype)
 
 
 def scale_gradients(gradients: list[tuple[Tensor, Groups]], factor: Tensor) -> None:

@@ -23,14 +23,18 @@ def token_weight(global_valid_tokens: int, loss_factor: float) -> float:
     return loss_factor / global_valid_tokens if global_valid_tokens else 0.0
 
 
-def chunked_cross_entropy(hidden: Tensor, head: Tensor, labels: Tensor, weight: float) -> tuple[Tensor, Tensor]:
+def chunked_cross_entropy(
+    hidden: Tensor, head: Tensor, labels: Tensor, weight: float, in_parts: bool = False
+) -> tuple[Tensor, Tensor]:
     """(weight · sum, sum) of the cross-entropy of ``hidden`` [N, H] · ``head``ᵀ [V, H] against ``labels`` [N].
 
     Only the first value has a gradient. Logits are computed a chunk of rows at a time, and each chunk's gradient at
     once: memory is O(chunk · V) and no product is computed twice. The softmax runs in fp32 (fp64 for fp64 input), and
     the weight enters before gradients are rounded to the compute type, so that fp16 does not underflow.
+    ``in_parts`` lets backward run twice, for ``hidden`` first and for ``head`` later, at the price of keeping both.
     """
-    out: tuple[Tensor, Tensor] = _ChunkedCrossEntropy.apply(hidden, head, labels, weight, torch.is_grad_enabled())
+    training = torch.is_grad_enabled()
+    out: tuple[Tensor, Tensor] = _ChunkedCrossEntropy.apply(hidden, head, labels, weight, training, in_parts)
     return out
 
 
@@ -44,7 +48,7 @@ def logits_cross_entropy(logits: Tensor, labels: Tensor, weight: float) -> tuple
 class _ChunkedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, head: Tensor, labels: Tensor, weight: float, training: bool
+        ctx: Any, hidden: Tensor, head: Tensor, labels: Tensor, weight: float, training: bool, in_parts: bool
     ) -> tuple[Tensor, Tensor]:
         wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         matrix = head.to(hidden.dtype)
@@ -71,18 +75,21 @@ class _ChunkedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]  # to
             if d_head is not None:
                 d_head += gradient.T @ hidden[part]
         ctx.gradients = (d_hidden, d_head if d_head is None else d_head.to(head.dtype))
+        ctx.in_parts = in_parts
         ctx.mark_non_differentiable(total)
         return total * weight, total
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_head = ctx.gradients
-        ctx.gradients = (None, None)
+        if not ctx.in_parts:
+            ctx.gradients = (None, None)
         outer = upstream[0]
         # In training the loss is the root of the graph and ``outer`` is one; the products cost one pass, no memory.
         return (
             None if d_hidden is None else d_hidden.mul_(outer.to(d_hidden.dtype)),
             None if d_head is None else d_head.mul_(outer.to(d_head.dtype)),
+            None,
             None,
             None,
             None,

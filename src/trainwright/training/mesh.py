@@ -13,19 +13,36 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from trainwright.errors import AnswerNo
 from trainwright.models.layout import MESH_DIMENSIONS, Layout
+from trainwright.training.zigzag import ALONE, ZigZag
 
 
 @dataclass(frozen=True)
 class DataRanks:
     """The ranks that read different samples, as one rank sees them.
 
-    ``counts`` is true on one rank of those that read the same samples, so that sums over all ranks count each once.
+    ``counts`` is true on one rank of those that read the same samples, so that sums over all ranks count each once:
+    on a pipeline's last stage, which has the loss.
     """
 
     rank: int
     size: int
     counts: bool
     group: dist.ProcessGroup | None
+    """All of them, with the ranks that have other positions of their samples: gradients are summed over it."""
+    context: ZigZag = ALONE
+    """This rank's place among those that have other positions of the same samples."""
+    adds: bool = True
+    """True on one rank of those that compute the same tokens' loss, so that sums over all ranks add each once."""
+
+    @property
+    def members(self) -> int:
+        """Ranks of ``group``."""
+        return self.size * self.context.size
+
+    @property
+    def stream(self) -> int:
+        """A number that differs between ranks that compute different tokens: dropout's."""
+        return self.rank * self.context.size + self.context.rank
 
 
 def build_mesh(layout: Layout, device_type: str) -> DeviceMesh:
@@ -42,8 +59,21 @@ def build_mesh(layout: Layout, device_type: str) -> DeviceMesh:
 def data_ranks(mesh: DeviceMesh) -> DataRanks:
     """This rank's place among the data ranks: dp_replicate is the outer, dp_shard the inner index."""
     replicate, shard = mesh.get_local_rank("dp_replicate"), mesh.get_local_rank("dp_shard")
-    data = mesh["dp_replicate", "dp_shard"]
-    same = all(mesh.get_local_rank(name) == 0 for name in ("pp", "cp", "tp"))
-    size = data.size()
-    group = data._flatten("data").get_group() if size > 1 else None
-    return DataRanks(replicate * mesh.size(MESH_DIMENSIONS.index("dp_shard")) + shard, size, same, group)
+    sizes = dict(zip(MESH_DIMENSIONS, mesh.shape, strict=True))
+    context = ZigZag(mesh.get_local_rank("cp"), sizes["cp"])
+    adds = mesh.get_local_rank("tp") == 0 and mesh.get_local_rank("pp") == sizes["pp"] - 1
+    everyone = joined(mesh, "dp_replicate", "dp_shard", "cp")
+    return DataRanks(
+        replicate * sizes["dp_shard"] + shard,
+        sizes["dp_replicate"] * sizes["dp_shard"],
+        adds and context.rank == 0,
+        everyone.get_group() if everyone.size() > 1 else None,
+        context,
+        adds,
+    )
+
+
+def joined(mesh: DeviceMesh, *names: str) -> DeviceMesh:
+    """Neighbouring dimensions as one. Those of one rank are left out, so no process group is made twice."""
+    real = [name for name in names if mesh[name].size() > 1] or [names[-1]]
+    return mesh[real[0]] if len(real) == 1 else mesh[tuple(real)]._flatten("_".join(real))

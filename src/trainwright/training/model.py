@@ -95,7 +95,17 @@ def add_adapters(model: nn.Module, spec: RunSpec, dtype: torch.dtype) -> nn.Modu
     _require("peft")
     from peft import LoraConfig, TaskType, get_peft_model
 
-    targets = spec.lora.target_modules
+    targets: Any = spec.lora.target_modules
+    linear = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
+    fused = _fused_experts(model)
+    if fused and targets == "all-linear":
+        # peft would adapt routers and fused experts too, by adding a product to all experts at once in each pass.
+        head = getattr(model, "get_output_embeddings", lambda: None)()
+        targets = [name for name in linear if getattr(model, name, None) is not head]
+    named = sorted(fused.intersection(() if isinstance(targets, str) else targets))
+    if named:
+        what = f"names {', '.join(named)}: one 3-D parameter of all experts; adapters are for linear modules"
+        raise _problem("lora.target_modules", what, "leave it out; those of attention can be adapted")
     settings = LoraConfig(
         r=spec.lora.rank,
         lora_alpha=spec.lora.alpha,
@@ -103,11 +113,6 @@ def add_adapters(model: nn.Module, spec: RunSpec, dtype: torch.dtype) -> nn.Modu
         target_modules=targets if isinstance(targets, str) else list(targets),
         task_type=TaskType.CAUSAL_LM if spec.objective == "causal" else None,
     )
-    fused = sorted(_fused_experts(model) & set([targets] if isinstance(targets, str) else targets))
-    if fused:
-        what = f"names {', '.join(fused)}: one 3-D parameter of all experts; adapters are for linear modules"
-        raise _problem("lora.target_modules", what, "leave it out; those of attention can be adapted")
-    linear = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning)  # peft asks by a name that transformers renames

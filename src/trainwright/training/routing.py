@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -25,6 +25,9 @@ from trainwright.models.family import Stack
 from trainwright.spec.model import Experts
 from trainwright.training import attention
 from trainwright.training.batches import DeviceBatch
+
+if TYPE_CHECKING:
+    from trainwright.training.parallel.context import Context
 
 #: (tokens [N, H], experts' numbers [N, k], weights [N, k], which assignments count [N, k] or None) → [N, H].
 Dispatch = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -163,20 +166,39 @@ class Routing:
 
     rows: int
     real: Tensor | None
-    """[B, T]: true on tokens, false on padding; None when all are tokens."""
+    """[B, T]: true on tokens, false on padding; None when all are tokens. T are the positions of this rank."""
     targets: Tensor
-    """[B]: targets of each row."""
+    """[B]: targets of each row, wherever their positions are."""
     weight: float
     """Of one target's loss."""
+    own_targets: Tensor
+    """[]: targets of this rank's positions."""
+    group: dist.ProcessGroup | None = None
+    """Ranks that have the other positions of the rows."""
     counted: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, batch: DeviceBatch, weight: float) -> Routing:
-        """That of a micro-batch whose targets weigh ``weight`` each."""
+    def of(cls, batch: DeviceBatch, weight: float, context: Context | None = None) -> Routing:
+        """That of a micro-batch whose targets weigh ``weight`` each. Collective over the ranks of ``context``."""
         rows, length = batch.input_ids.shape
-        ids = batch.document_ids
+        real = None if batch.document_ids is None else batch.document_ids >= 0
         targets = torch.bincount(batch.targets // length, minlength=rows)
-        return cls(rows, None if ids is None else ids >= 0, targets, weight)
+        own = targets.sum()
+        if context is None:
+            return cls(rows, real, targets, weight, own)
+        if real is not None:
+            parts = real.chunk(2 * context.cut.size, 1)
+            real = torch.cat([parts[number] for number in context.cut.chunks()], 1)
+        dist.all_reduce(targets, group=context.group)
+        return cls(rows, real, targets, weight, own, context.group)
+
+    def over_positions(self, assigned: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Counts by row, [B, E] and [B], over all positions of the rows."""
+        if self.group is None:
+            return assigned, tokens
+        both = torch.cat([assigned, tokens[:, None]], 1)
+        dist.all_reduce(both, group=self.group)
+        return both[:, :-1], both[:, -1]
 
 
 class SparseLayer:
@@ -189,11 +211,15 @@ class SparseLayer:
         self._current: Routing | None = None
         self._keep: Tensor | None = None
 
-    def install(self, policy: Policy, sparse_layers: int, tally: Tally, dispatch: Dispatch | None) -> None:
+    def install(
+        self, policy: Policy, sparse_layers: int, tally: Tally, dispatch: Dispatch | None, copies: int = 1
+    ) -> None:
         """Replace the forwards. ``sparse_layers`` is the number of them in the whole model; without ``dispatch`` the
-        model's own experts compute, as they are.
+        model's own experts compute, as they are. ``copies`` ranks compute the same routing, and their gradients are
+        summed.
         """
-        self.policy, self._share, self._tally, self.dispatch = policy, 1.0 / sparse_layers, tally, dispatch
+        self.policy, self._tally, self.dispatch = policy, tally, dispatch
+        self._share, self._attached = 1.0 / sparse_layers, policy.coefficient / copies
         self._in_block, self._choose = self.block.forward, self.router.forward
         self.block.forward, self.router.forward = self._block, self._route
         if dispatch is not None:
@@ -232,13 +258,13 @@ class SparseLayer:
             self._keep = keep
         loss = logits.new_zeros(())
         if self.policy.coefficient:
-            by_row = balance(self._probabilities(logits), assigned, tokens, routing)
+            by_row = balance(self._probabilities(logits), *routing.over_positions(assigned, tokens), routing)
             loss = (by_row * routing.targets).sum() * self._share
             if weights.requires_grad:
-                weights = _Attach.apply(weights, loss * (self.policy.coefficient * routing.weight))
+                weights = _Attach.apply(weights, loss * (self._attached * routing.weight))
         if self.number not in routing.counted:
             routing.counted.add(self.number)
-            self._tally.add(self.number, assigned.sum(0), dropped, routing.targets.sum(), loss.detach())
+            self._tally.add(self.number, assigned.sum(0), dropped, routing.own_targets, loss.detach())
         return logits, weights, chosen
 
     def _probabilities(self, logits: Tensor) -> Tensor:
@@ -255,7 +281,9 @@ class SparseLayer:
 
 
 def balance(probabilities: Tensor, assigned: Tensor, tokens: Tensor, routing: Routing) -> Tensor:
-    """Balancing loss of each row, [B]; ``probabilities`` [B·T, E], ``assigned`` [B, E], ``tokens`` [B]."""
+    """Balancing loss of each row, [B], or this rank's part of it: ``probabilities`` [B·T, E] are those of its
+    positions, ``assigned`` [B, E] and ``tokens`` [B] count all of a row's.
+    """
     experts = probabilities.shape[-1]
     by_row = probabilities.view(routing.rows, -1, experts)
     if routing.real is not None:

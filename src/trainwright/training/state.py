@@ -76,23 +76,27 @@ def model_state(network: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach() for name, value in held.items() if name in trained or name not in every}
 
 
-def full_state(
-    network: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, scale: LossScale
-) -> dict[str, Any]:
-    """The state to save, or to load into. An optimizer that has not stepped yet gets zeros to load into."""
+def held_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Weights and optimizer state, to save or to load into. An optimizer that has not stepped yet gets zeros."""
     return {
         "model": model_state(network),
         "optimizer": dict(get_optimizer_state_dict(network, optimizer)["state"]),
-        "trainer": {"progress": progress.to_state(), "loss_scale": scale.state()},
     }
 
 
-def take_over(
-    network: nn.Module, optimizer: torch.optim.Optimizer, scale: LossScale, state: dict[str, Any]
-) -> Progress:
+def take_held(network: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
     """Go on from a loaded state. Weights were loaded in place; settings of the optimizer stay those of the spec."""
     whole = get_optimizer_state_dict(network, optimizer)
     whole["state"] = state["optimizer"]
     set_optimizer_state_dict(network, optimizer, whole)
-    scale.load(state["trainer"]["loss_scale"])
-    return Progress.from_state(state["trainer"]["progress"])
+
+
+def counters(progress: Progress, scale: LossScale) -> dict[str, Any]:
+    """The trainer's own plain values."""
+    return {"progress": progress.to_state(), "loss_scale": scale.state()}
+
+
+def take_counters(values: dict[str, Any], scale: LossScale) -> Progress:
+    """The reverse."""
+    scale.load(values["loss_scale"])
+    return Progress.from_state(values["progress"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,9 @@ from trainwright.training.devices import Device
 from trainwright.training.gradients import clip_factor, gradient_norm, local_gradients, scale_gradients
 from trainwright.training.loss import token_weight
 from trainwright.training.optim import can_skip_on_device
-from trainwright.training.parallel.data import DataParallel
+from trainwright.training.parallel.data import DataParallel, MicroBatch
 from trainwright.training.precision import LossScale, Precision
+from trainwright.training.state import held_state, take_held
 
 
 @dataclass(frozen=True)
@@ -68,29 +70,43 @@ class Stepper:
         """Backward of every micro-batch of step ``step``; ``valid_tokens`` and ``rows`` are over all ranks."""
         factor = self.parallel.loss_factor * self.scale.factor
         weight, row_weight = token_weight(valid_tokens, factor), token_weight(rows, factor)
-        losses = []
-        for number, batch in enumerate(batches):
-            self.device.seed(dropout_seed(self.seed, step, number, self.data_rank))
-            with self.parallel.micro_batch(is_last(number, len(batches))):
-                loss, total = self.forward(batch, weight, row_weight)
-                loss.backward()
-            losses.append(total)
-        return Gradients(tuple(losses))
+        work = [
+            MicroBatch(batch, weight, row_weight, dropout_seed(self.seed, step, number, self.data_rank))
+            for number, batch in enumerate(batches)
+        ]
+        return Gradients(self.parallel.gradients(work, self.compute))
 
-    def forward(self, batch: DeviceBatch, weight: float, row_weight: float = 0.0) -> tuple[Tensor, Tensor]:
-        """(weighted loss, sum) of one micro-batch, in the run's number format."""
-        out: tuple[Tensor, Tensor]
+    def loss(self, batch: DeviceBatch) -> Tensor:
+        """Sum of the loss over one micro-batch's targets, without gradients: what evaluation adds up. Where other
+        ranks hold the loss (a pipeline's last stage), zero.
+        """
+        return self.parallel.loss(batch, self.compute)
+
+    def compute(self, module: nn.Module, seed: int | None, *arguments: Any) -> Any:
+        """``module(*arguments)`` in the run's number format, after seeding dropout."""
+        if seed is not None:
+            self.device.seed(seed)
         if self.parallel.autocast and self.precision.is_mixed:
             with self.precision.autocast(self.device.type):
-                out = self.parallel.module(batch, weight, row_weight)
-        else:
-            out = self.parallel.module(batch, weight, row_weight)
-        return out
+                return module(*arguments)
+        return module(*arguments)
+
+    def state(self, network: nn.Module) -> dict[str, Any]:
+        """Weights and optimizer state of ``network``, to save or to load into. Collective."""
+        return held_state(network, self.optimizer)
+
+    def restore(self, network: nn.Module, state: dict[str, Any]) -> None:
+        """Go on from what was loaded into ``state``. Collective."""
+        take_held(network, self.optimizer, state)
 
     def update(self, lr: float) -> Update:
         """Clip and apply the gradients at rate ``lr``, then forget them. What is not finite changes nothing."""
         gradients = local_gradients(self.parameters)
-        norm = gradient_norm(gradients, self.device.torch)
+        copies = {id(parameter) for parameter in self.parallel.copies()}
+        counted = [p for p in self.parameters if id(p) not in copies] if copies else None
+        norm = gradient_norm(
+            gradients if counted is None else local_gradients(counted), self.device.torch, self.parallel.model_group
+        )
         if self.scale.enabled:
             norm = norm / self.scale.factor
         applied: bool | None = None
@@ -114,11 +130,6 @@ class Stepper:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
-
-
-def is_last(number: int, count: int) -> bool:
-    """True for the micro-batch after which gradients must be complete on every rank."""
-    return number == count - 1
 
 
 def dropout_seed(seed: int, step: int, micro_batch: int, data_rank: int) -> int:

@@ -10,15 +10,18 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright.checkpoints.manager import CheckpointManager
 from trainwright.data.batch import Batch
 from trainwright.data.objectives import objective
 from trainwright.data.order import GlobalOrder
 from trainwright.data.prepared import PreparedData
+from trainwright.data.run_inputs import inputs_of, pinned, refuse_other_inputs
 from trainwright.errors import AnswerNo
 from trainwright.evaluation.held_out import Totals, held_out
 from trainwright.models.layout import Layout
@@ -38,12 +41,11 @@ from trainwright.training.mesh import DataRanks, build_mesh, data_ranks
 from trainwright.training.metrics import Clock, Metrics
 from trainwright.training.model import Built, build_model
 from trainwright.training.optim import build_optimizer
-from trainwright.training.parallel import data as data_parallel
-from trainwright.training.parallel import parallelise, refuse_unsupported
-from trainwright.training.precision import LossScale, choose_precision
+from trainwright.training.parallel import parallelise, reads_once, refuse_unsupported
+from trainwright.training.precision import LossScale, Precision, choose_precision
 from trainwright.training.profiler import Profiler
 from trainwright.training.signals import StopRequest
-from trainwright.training.state import Progress, full_state, take_over
+from trainwright.training.state import Progress, counters, take_counters
 from trainwright.training.step import Gradients, Stepper
 from trainwright.training.tracking import open_sinks
 
@@ -69,19 +71,17 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
     data = data_ranks(mesh)
     prepared = PreparedData.of_run(run.data)
     built = build_model(
-        spec,
+        pinned(run, spec),
         prepared.folder.parent,
         master=precision.master,
         frozen=precision.frozen,
         own_attention=True,
-        with_weights=device.rank == 0 or not data_parallel.shards(layout),
+        with_weights=device.rank == 0 or spec.engine == "deepspeed" or not reads_once(layout),
     )
-    parallel = parallelise(
-        built, layout, mesh, data, precision, device, attention=spec.attention, compiled=spec.compile
-    )
-    optimizer = build_optimizer(built.network, spec.optimizer, device.type)
+    stepper = build_stepper(built, spec, layout, mesh, data, precision, device)
     order = prepared.order(spec)
-    end = horizon(spec.duration, order.epoch_length, layout.global_batch_size, spec.sequence_length)
+    length = prepared.tokens_per_sample(order)
+    end = horizon(spec.duration, order.epoch_length, layout.global_batch_size, spec.sequence_length, length)
     with CheckpointManager(
         run.checkpoints,
         spec_sha256=spec.sha256,
@@ -101,22 +101,13 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
             order=order,
             end=end,
             built=built,
-            stepper=Stepper(
-                parallel,
-                optimizer,
-                device,
-                precision,
-                LossScale(enabled=precision.name == "fp16"),
-                spec.clip,
-                spec.seed,
-                data.rank,
-                check_each_step=spec.nan == "skip",
-            ),
+            stepper=stepper,
             checkpoints=checkpoints,
             metrics=open_metrics(run, spec, plan, end, device),
             events=events,
             stop=stop,
             profiler=Profiler(profile if device.rank == 0 else None, run.root / "profile", device.type),
+            inputs=inputs_of(run),
         )
         try:
             trainer.load()
@@ -126,6 +117,45 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
             trainer.close()
     events.write("finished" if ended is TrainExit.FINISHED else "signal", step=trainer.progress.step, code=ended)
     return ended
+
+
+def build_stepper(
+    built: Built,
+    spec: RunSpec,
+    layout: Layout,
+    mesh: DeviceMesh,
+    data: DataRanks,
+    precision: Precision,
+    device: Device,
+) -> Stepper:
+    """What computes the steps: the model cut as the layout says, or in the hands of DeepSpeed. Collective."""
+    if spec.engine == "deepspeed":
+        from trainwright.training import deepspeed
+
+        return deepspeed.build_stepper(built, spec, layout, mesh, data, precision, device)
+    parallel = parallelise(
+        built,
+        layout,
+        mesh,
+        data,
+        precision,
+        device,
+        attention=spec.attention,
+        compiled=spec.compile,
+        experts=spec.experts,
+        sentence_pairs=spec.objective == "masked" and spec.masked.sentence_pairs,
+    )
+    return Stepper(
+        parallel,
+        build_optimizer(built.network, spec.optimizer, device.type),
+        device,
+        precision,
+        LossScale(enabled=precision.name == "fp16"),
+        spec.clip,
+        spec.seed,
+        data.stream,
+        check_each_step=spec.nan == "skip",
+    )
 
 
 def open_metrics(run: RunFolder, spec: RunSpec, plan: Plan, end: Horizon, device: Device) -> Metrics:
@@ -153,6 +183,8 @@ class Trainer:
     events: EventLog
     stop: StopRequest
     profiler: Profiler
+    inputs: dict[str, str | None] = field(default_factory=dict)
+    """What every checkpoint belongs to: the digest of the data and the identity of the base model."""
     progress: Progress = field(default_factory=Progress)
     clock: Clock = field(default_factory=Clock)
     _suspects: list[tuple[Suspect, torch.Tensor]] = field(default_factory=list)
@@ -163,10 +195,12 @@ class Trainer:
         """Go on from the newest good checkpoint, if there is one."""
         found = self.checkpoints.newest()
         if found is not None:
-            stepper = self.stepper
-            state = full_state(self.built.network, stepper.optimizer, self.progress, stepper.scale)
+            state = self._state()
             self.checkpoints.load(found, state)
-            self.progress = take_over(self.built.network, stepper.optimizer, stepper.scale, state)
+            refuse_other_inputs(self.inputs, state["trainer"].get("inputs"), found.folder)
+            self.stepper.restore(self.built.network, state)
+            self.progress = take_counters(state["trainer"], self.stepper.scale)
+            self._go_on_from_here()
         self.metrics.start_at(self.progress.step, self.progress.tokens)
         self.events.write(
             "started", step=self.progress.step, samples=self.progress.samples, steps=self.end.steps,
@@ -202,6 +236,8 @@ class Trainer:
             with self.clock.phase("optimizer"):
                 lr = self.spec.optimizer.lr * rate(self.progress.updates)
                 update = self.stepper.update(lr)
+                if (balance := self.stepper.parallel.balance) is not None:
+                    balance.after_step()
             self.profiler.after(batch.step + 1)
             self._account(batch, agreed.tokens, gradients, update.norm, update.applied)
             self._log(batch, gradients, agreed.valid_tokens, update.norm, lr)
@@ -213,10 +249,11 @@ class Trainer:
         """Save the state as it is now, once it is known to be finite."""
         self._settle()
         with self.clock.phase("checkpoint"):
-            progress, stepper = self.progress, self.stepper
-            state = full_state(self.built.network, stepper.optimizer, progress, stepper.scale)
+            progress = self.progress
             best = progress.best_step if progress.best_step > 0 else None
-            self.checkpoints.save(progress.step, progress.samples, progress.tokens, state, wait=wait, best=best)
+            self.checkpoints.save(
+                progress.step, progress.samples, progress.tokens, self._state(), wait=wait, best=best
+            )
         self._saved_at = time.monotonic()
 
     def evaluate(self) -> bool:
@@ -228,16 +265,15 @@ class Trainer:
         move = self._mover()
 
         def summed_loss(batch: Batch) -> tuple[torch.Tensor, int]:
-            return self.stepper.forward(move(batch), 0.0)[1], batch.valid_tokens
+            return self.stepper.loss(move(batch)), batch.valid_tokens * self.data.counts
 
         def over_ranks(totals: Totals) -> Totals:
-            sums = torch.tensor(totals if self.data.counts else (0.0, 0.0), dtype=torch.float64)
+            sums = torch.tensor(totals if self.data.adds else (0.0, 0.0), dtype=torch.float64)
             dist.all_reduce(sums)
             loss, targets = sums.tolist()
             return loss, targets
 
         at_most = self.spec.evaluate.batches
-        counts = self.prepared.manifest.eval
         with self.clock.phase("evaluate"), torch.no_grad():
             parallel.module.eval()
             result = held_out(
@@ -249,7 +285,7 @@ class Trainer:
                 data_rank=self.data.rank,
                 data_ranks=self.data.size,
                 sum_over_ranks=over_ranks,
-                bytes_per_token=counts.target_bytes / counts.target_tokens if counts.target_tokens else None,
+                bytes_per_token=self.prepared.manifest.bytes_per_eval_token,
             )
             parallel.rest()
             parallel.module.train()
@@ -267,6 +303,20 @@ class Trainer:
             self._batches.close()
         self.profiler.close()
         self.metrics.close()
+
+    def _state(self) -> dict[str, Any]:
+        """What a checkpoint holds. Collective."""
+        values = {**counters(self.progress, self.stepper.scale), "inputs": self.inputs}
+        return {**self.stepper.state(self.built.network), "trainer": values}
+
+    def _go_on_from_here(self) -> None:
+        """Count steps on from the samples consumed: after a short last step they are no multiple of the batch."""
+        end, done = self.end, self.progress
+        self.end = horizon(
+            self.spec.duration, self.order.epoch_length, end.global_batch_size, end.sequence_length,
+            end.tokens_per_sample, step=done.step, samples=done.samples,
+        )  # fmt: skip
+        self.metrics.steps = self.end.steps
 
     def _after_step(self) -> bool:
         """What is due after a step. True when the run should end before its end."""
@@ -320,13 +370,14 @@ class Trainer:
             skipped=done.skipped,
             seconds=seconds,
             phases=phases,
+            experts=None if (balance := self.stepper.parallel.balance) is None else balance.report(),
         )
         if done.step == 1:
             self.events.write("step", step=1)
 
     def _mean_loss(self, gradients: Gradients, valid_tokens: int) -> float:
         total = gradients.total.double()
-        if self.data.size > 1:
+        if self.data.group is not None:
             dist.all_reduce(total, group=self.data.group)
         return total.item() / valid_tokens if valid_tokens else 0.0
 
@@ -353,7 +404,9 @@ class Trainer:
 
     def _mover(self) -> Callable[[Batch], DeviceBatch]:
         kernel = choose_kernel(self.spec.attention, self.device.type, self.stepper.precision.compute)
-        return device_mover(self.device.torch, self.spec.objective == "causal", flash=kernel == "flash")
+        shape = (self.layout.micro_batch_size, self.spec.sequence_length) if self.layout.pp > 1 else None
+        causal, multiple = self.spec.objective == "causal", self.layout.tp if self.layout.sequence_parallel else 1
+        return device_mover(self.device.torch, causal, kernel == "flash", shape, self.data.context, multiple)
 
     def _pad_to(self) -> int | None:
         """Compiled blocks want one shape; otherwise a batch is as wide as its longest sequence."""

@@ -5,43 +5,38 @@ Takes a built model, the mesh and the layout; gives what the trainer's step call
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright.errors import AnswerNo
 from trainwright.models.layout import Layout
-from trainwright.spec.model import RunSpec
+from trainwright.spec.model import Experts, RunSpec
 from trainwright.training.attention import choose_kernel
 from trainwright.training.devices import Device
 from trainwright.training.mesh import DataRanks
 from trainwright.training.model import Built, recompute_blocks
 from trainwright.training.objective import Objective
+from trainwright.training.parallel import context, expert, pipeline, tensor
 from trainwright.training.parallel import data as data_parallel
 from trainwright.training.parallel.weights import Weights
 from trainwright.training.precision import Precision
 
-#: Degrees that no file here applies yet, with what they are called.
-_NOT_YET = {
-    "pp": "pipeline parallelism",
-    "cp": "context parallelism",
-    "tp": "tensor parallelism",
-    "ep": "expert parallelism",
-}
-
 
 def refuse_unsupported(spec: RunSpec, layout: Layout) -> None:
-    """Raise AnswerNo for what asks for more than torch's own data parallelism, naming every degree."""
+    """Raise AnswerNo for what no file here does. What a model or a layout forbids is said where it is cut."""
     if spec.engine != "native":
         raise AnswerNo(f"engine: {spec.engine} is not in this version", "set engine: native; zero 1 to 3 are in it")
     if (spec.offload.optimizer, spec.offload.parameters) != ("none", "none"):
         raise AnswerNo("offload is not in this version", "raise dp_shard, or set recompute: full")
-    asked = [
-        f"{name}={getattr(layout, name)} ({words})" for name, words in _NOT_YET.items() if getattr(layout, name) > 1
-    ]
-    if asked:
-        raise AnswerNo(
-            f"this version has data parallelism only (dp_replicate, dp_shard, zero), not {', '.join(asked)}",
-            f"set {', '.join(f'parallelism.{name}: 1' for name in _NOT_YET if getattr(layout, name) > 1)}",
-        )
+
+
+def reads_once(layout: Layout) -> bool:
+    """True where no rank keeps all parameters: only rank 0 needs to build the model with its weights then, and
+    ``parallelise`` gives the others their parts.
+    """
+    return data_parallel.shards(layout) or layout.tp > 1
 
 
 def parallelise(
@@ -54,24 +49,48 @@ def parallelise(
     *,
     attention: str = "auto",
     compiled: bool = False,
+    experts: Experts | None = None,
+    sentence_pairs: bool = False,
 ) -> data_parallel.DataParallel:
     """The model cut as the layout says. Collective; the order is fixed, each cut sees what the ones before left:
 
     pipeline → tensor → expert → context → recompute → compile → data. A compiled block holds its recomputation, and a
     shard's gathering holds both. ``attention`` is the spec's; ``compiled`` compiles blocks.
     """
-    whole = Weights(built.network) if data_parallel.shards(layout) else None
+    sparse_wanted = expert.wanted(built.network, layout, experts or Experts())
+    whole = Weights(built.network) if reads_once(layout) else None
+    cut = pipeline.cut(built, layout, mesh, compiled) if layout.pp > 1 else None
+    runs = [built.blocks] if cut is None else [cut.blocks(part) for part in cut.mine]
+    over_tensor = tensor.apply(built.network, runs, layout, mesh) if layout.tp > 1 else None
+    sparse = expert.apply(built.network, sparse_wanted, layout, mesh) if sparse_wanted else None
     kernel = choose_kernel(attention, device.type, precision.compute)
-    module = Objective(built.network, kernel, recompute_attention=layout.recompute == "selective")
+    over_context = context.apply(layout, mesh, kernel, sentence_pairs) if layout.cp > 1 else None
     if layout.recompute == "full":
         recompute_blocks(built.blocks)
     if compiled:
         for block in built.blocks:
             block.compile()
-    if whole is None:
-        module.to(device.torch)
-    module.train()
-    parallel = data_parallel.apply(module, built.blocks, mesh, data, layout, precision, device.torch)
+    if whole is None or (device.rank == 0 and not data_parallel.shards(layout)):
+        built.network.to(device.torch)
+    selective = layout.recompute == "selective"
+
+    def on_data_ranks(module: Objective, blocks: Sequence[nn.Module]) -> data_parallel.DataParallel:
+        module.routed = sparse is not None
+        module.context = over_context
+        module.vocabulary = over_tensor.vocabulary if over_tensor else None
+        apart = expert.apart(sparse, precision) if sparse else []
+        found = data_parallel.apply(module.train(), blocks, mesh, data, layout, precision, device.torch, apart)
+        if over_tensor is not None:
+            places = over_tensor.partial(module)
+            found.finishers.append(lambda: over_tensor.complete(places))
+        return found
+
+    if cut is None:
+        parallel = on_data_ranks(Objective(built.network, kernel, selective), built.blocks)
+    else:
+        stages = [on_data_ranks(*cut.stage(part, kernel, selective)) for part in cut.mine]
+        parallel = pipeline.Pipelined(cut, stages, layout, precision, device.torch)
     if whole is not None:
         whole.share_out(device.torch)
+    parallel.balance = sparse.balance if sparse else None
     return parallel

@@ -16,17 +16,52 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Shard
 from torch.nn.parallel import DistributedDataParallel
 
+from trainwright.errors import AnswerNo
 from trainwright.models.layout import Layout
-from trainwright.training.mesh import DataRanks
+from trainwright.training.batches import DeviceBatch
+from trainwright.training.mesh import DataRanks, joined
 from trainwright.training.precision import Precision
+from trainwright.training.routing import Balance
+
+#: ``compute(module, seed, *arguments)`` calls a module in the run's number format; ``seed`` is that of dropout.
+Compute = Callable[..., Any]
+#: Bytes of gradients that ``Summed`` sends at a time.
+BUCKET_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """One micro-batch of a step with the weights of one target's and one row's loss, and the seed of its dropout."""
+
+    batch: DeviceBatch
+    weight: float
+    row_weight: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A module inside a block that is sharded by itself: over other ranks (experts), or in its own type (routers)."""
+
+    module: nn.Module
+    mesh: DeviceMesh | None = None
+    """The ranks that hold the same parameters; None: those of everything else."""
+    cast: bool = True
+    """False keeps it in the type of trained weights."""
+    place: Callable[[nn.Parameter], Shard | None] | None = None
+    """Along which dimension FSDP cuts a parameter; None: the first."""
 
 
 class DataParallel:
@@ -37,11 +72,42 @@ class DataParallel:
     """
 
     #: False where the wrapper itself casts parameters, so that autocast would only get in its way.
-    autocast = True
+    autocast: bool = True
+    #: Ranks that hold other parts of the model (stages of a pipeline), over which the gradient's norm is summed too.
+    model_group: dist.ProcessGroup | None = None
+    #: What a mixture of experts does after each step and tells of it.
+    balance: Balance | None = None
 
     def __init__(self, module: nn.Module, loss_factor: float = 1.0):
         self.module = module
         self.loss_factor = loss_factor
+        #: What other cuts have left to do once gradients are complete on the data ranks; each is collective.
+        self.finishers: list[Callable[[], None]] = []
+
+    def gradients(self, work: Sequence[MicroBatch], compute: Compute) -> tuple[Tensor, ...]:
+        """Backward of every micro-batch of a step; the sum of each one's loss."""
+        losses = []
+        for number, one in enumerate(work):
+            with self.micro_batch(is_last(number, len(work))):
+                loss, total = compute(self.module, one.seed, one.batch, one.weight, one.row_weight)
+                loss.backward()
+            losses.append(total)
+        self.complete()
+        return tuple(losses)
+
+    def loss(self, batch: DeviceBatch, compute: Compute) -> Tensor:
+        """Sum of the loss over the targets of a micro-batch, for evaluation."""
+        total: Tensor = compute(self.module, None, batch, 0.0)[1]
+        return total
+
+    def complete(self) -> None:
+        """Finish what the last micro-batch's backward has left to do: after this, gradients are those of the step."""
+        for finish in self.finishers:
+            finish()
+
+    def copies(self) -> list[nn.Parameter]:
+        """Parameters whose gradient another rank of ``model_group`` has too and counts."""
+        return []
 
     def micro_batch(self, last: bool) -> contextlib.AbstractContextManager[None]:
         """Context of one micro-batch; ``last`` is true for the step's last one, when gradients must be complete."""
@@ -49,6 +115,11 @@ class DataParallel:
 
     def rest(self) -> None:
         """Let go of what a forward pass without backward (evaluation) has left gathered."""
+
+
+def is_last(number: int, count: int) -> bool:
+    """True for the micro-batch after which gradients must be complete on every rank."""
+    return number == count - 1
 
 
 class Replicated(DataParallel):
@@ -64,13 +135,65 @@ class Replicated(DataParallel):
                 broadcast_buffers=False,  # they are constants: rotary frequencies, masks
                 gradient_as_bucket_view=True,
             )
-        super().__init__(wrapped, float(data.size))
+        super().__init__(wrapped, float(data.members))
 
     @contextlib.contextmanager
     def micro_batch(self, last: bool) -> Iterator[None]:
         """Without ``last``, gradients are only added up locally."""
         with contextlib.nullcontext() if last else self.module.no_sync():
             yield
+
+
+class Summed(DataParallel):
+    """Replicas whose gradients are summed once a step, when all backward passes are over.
+
+    For a pipeline's stages: DDP expects a backward after each forward, and one that reaches every weight at once. For
+    experts, which fewer ranks hold than the rest: DDP knows one group only. For what is cut over tensor ranks: DDP
+    knows no DTensor.
+    """
+
+    def __init__(self, module: nn.Module, data: DataRanks, apart: Sequence[Apart] = ()):
+        super().__init__(module)
+        self._group = data.group
+        self._apart = [one for one in apart if one.mesh is not None]
+
+    def complete(self) -> None:
+        """Sum over the ranks that hold the same parameters."""
+        elsewhere: set[int] = set()
+        for one in self._apart:
+            assert one.mesh is not None
+            held = [p for p in one.module.parameters() if p.grad is not None]
+            elsewhere.update(map(id, held))
+            for dim in range(one.mesh.ndim):
+                self._sum([p.grad.to_local() for p in held], one.mesh.get_group(dim))
+        here = [p.grad for p in self.module.parameters() if p.grad is not None and id(p) not in elsewhere]
+        self._sum([g.to_local() if isinstance(g, DTensor) else g for g in here], self._group)
+        super().complete()
+
+    def _sum(self, gradients: Sequence[Tensor], group: dist.ProcessGroup | None) -> None:
+        """All-reduce in buckets of one type, all under way before the first is waited for."""
+        under_way = []
+        for bucket in _buckets(gradients):
+            flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
+            under_way.append((bucket, flat, dist.all_reduce(flat, group=group, async_op=True)))
+        for bucket, flat, work in under_way:
+            work.wait()
+            parts = flat.split([gradient.numel() for gradient in bucket])
+            torch._foreach_copy_(bucket, [p.view_as(g) for p, g in zip(parts, bucket, strict=True)])
+
+
+def _buckets(gradients: Sequence[Tensor]) -> list[list[Tensor]]:
+    buckets: list[list[Tensor]] = []
+    room: dict[torch.dtype, int] = {}
+    latest: dict[torch.dtype, list[Tensor]] = {}
+    for gradient in gradients:
+        kind, size = gradient.dtype, gradient.numel() * gradient.element_size()
+        if room.get(kind, 0) < size:
+            latest[kind], room[kind] = [], BUCKET_BYTES
+            buckets.append(latest[kind])
+        latest[kind].append(gradient)
+        room[kind] -= size
+    return buckets
 
 
 class Sharded(DataParallel):
@@ -85,17 +208,27 @@ class Sharded(DataParallel):
         mesh: DeviceMesh,
         zero: int,
         precision: Precision,
+        apart: Sequence[Apart] = (),
     ):
         policy = MixedPrecisionPolicy(
             param_dtype=precision.compute if precision.is_mixed else None,
             reduce_dtype=precision.master if precision.is_mixed else None,
             cast_forward_inputs=False,
         )
+        as_kept = MixedPrecisionPolicy(cast_forward_inputs=False)
         reshard = zero >= 3
+        for one in apart:
+            fully_shard(
+                one.module, mesh=one.mesh or mesh, mp_policy=policy if one.cast else as_kept,
+                reshard_after_forward=reshard, shard_placement_fn=one.place,
+            )  # fmt: skip
         for block in blocks:
             fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
         # The root is used first and last: resharding it after forward would gather it again at once.
-        fully_shard(module, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+        fully_shard(
+            module, mesh=mesh, mp_policy=policy, reshard_after_forward=False,
+            shard_placement_fn=lambda parameter: _along(parameter, mesh.size(-1)),
+        )  # fmt: skip
         super().__init__(module)
         self._units = [unit for unit in module.modules() if isinstance(unit, FSDPModule)]
         self._zero, self._replicas = zero, mesh.size(0) if mesh.ndim == 2 else 1
@@ -129,11 +262,31 @@ class Sharded(DataParallel):
             unit.set_reshard_after_backward(last, recurse=False)
 
 
-def shards(layout: Layout) -> bool:
-    """True where parameters are sharded; only rank 0 needs to build the model with its weights then
-    (``weights.Weights`` gives the others their shards).
+def _along(parameter: nn.Parameter, ranks: int) -> Shard | None:
+    """Where FSDP cuts a table whose rows tensor ranks hold unequally many of: along the other dimension.
+
+    DTensor does not describe such rows when they are cut once more, and a checkpoint would mix them up.
     """
-    return layout.zero > 0 and layout.dp_shard > 1
+    if not isinstance(parameter, DTensor):
+        return None
+    uneven = any(
+        placement.is_shard(0) and parameter.shape[0] % parameter.device_mesh.size(dim)
+        for dim, placement in enumerate(parameter.placements)
+    )
+    if not uneven:
+        return None
+    if parameter.shape[1] % ranks:
+        raise AnswerNo(
+            f"{parameter.shape[0]} tokens over {parameter.device_mesh.size()} tensor ranks and vectors of "
+            f"{parameter.shape[1]} over {ranks} shards: neither divides",
+            "set parallelism.zero: 0, or dp_shard to a divisor of the model's width",
+        )
+    return Shard(1)
+
+
+def shards(layout: Layout) -> bool:
+    """True where parameters are sharded over data ranks."""
+    return layout.zero > 0 and layout.dp_shard * layout.cp > 1
 
 
 def apply(
@@ -144,11 +297,17 @@ def apply(
     layout: Layout,
     precision: Precision,
     device: torch.device,
+    apart: Sequence[Apart] = (),
 ) -> DataParallel:
     """Wrap ``module`` as the layout says. One process alone needs no wrapping."""
-    if data.size == 1:
+    inside = {id(inner) for inner in module.modules()} if apart else set()
+    apart = [one for one in apart if id(one.module) in inside]
+    if data.group is None:
         return DataParallel(module)
     if not shards(layout):
-        return Replicated(module, data, device)
-    names = ("dp_replicate", "dp_shard") if layout.dp_replicate > 1 else ("dp_shard",)
-    return Sharded(module, blocks, mesh[names], layout.zero, precision)
+        summed = layout.pp > 1 or layout.ep > 1 or layout.tp > 1
+        return Summed(module, data, apart) if summed else Replicated(module, data, device)
+    over = joined(mesh, "dp_shard", "cp")
+    if layout.dp_replicate > 1:
+        over = DeviceMesh._concatenate([mesh["dp_replicate"], over])
+    return Sharded(module, blocks, over, layout.zero, precision, apart)

@@ -159,7 +159,9 @@ def cut(built: Built, layout: Layout, mesh: DeviceMesh, compiled: bool = False) 
     base = getattr(built.network, "get_base_model", None)
     model = base() if callable(base) else built.network
     model_type, blocks = str(model.config.model_type), len(built.blocks)
-    if problems := refusals(layout, model_type, blocks, base is not None, compiled):
+    problems = refusals(layout, model_type, blocks, base is not None, compiled)
+    problems = problems or Cutter(model, family(model_type).modules).refusals()
+    if problems:
         raise AnswerNo("; ".join(what for what, _ in problems), "; ".join(way for _, way in problems))
     stages = layout.stages or balanced_stages(blocks, layout.pp * chunks(layout))
     rank = mesh.get_local_rank("pp")
@@ -296,7 +298,7 @@ class Pipelined(DataParallel):
             totals = torch.empty(count, dtype=torch.float64, device=self._device)
         self._totals.clear()
         dist.broadcast(totals, group=self._cut.group, group_src=self._layout.pp - 1)
-        return totals.unbind()
+        return tuple(totals.unbind())
 
     def _sum_ends(self) -> None:
         """Add the other end's gradient of the tied embedding: the same two numbers on both, so the same sum."""

@@ -66,7 +66,9 @@ class StageObjective(Objective):
         self.part = part
         self._checked = part.start == part.stop  # no block, no attention to be reached
 
-    def forward(self, hidden: Tensor, batch: DeviceBatch, weight: float, row_weight: float = 0.0) -> Any:
+    def forward(  # type: ignore[override]  # called by the pipeline alone
+        self, hidden: Tensor, batch: DeviceBatch, weight: float, row_weight: float = 0.0
+    ) -> Any:
         """See the class; another signature than the whole model's."""
         inputs = {"input_ids" if self.part.is_first else "inputs_embeds": hidden}
         if self.part.is_last:
@@ -124,6 +126,16 @@ class Cutter:
         """The token embedding."""
         found: nn.Module = self.model.get_submodule(self.names.embedding)
         return found
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Why this model, of a family that can be cut, cannot be: (what, what would be right)."""
+        name = f"{self.names.embedding}.weight"
+        if not self.is_tied or name in dict(self.model.named_parameters()):
+            return []
+        what = (
+            f"{type(self.model).__name__} calls its tied matrix after the head, which is not on the first stage"
+        )
+        return [(what, "pp: 1, or tie_word_embeddings: false in its config")]
 
     def stage(self, part: Part, blocks: Sequence[nn.Module]) -> nn.Module:
         """The model as one stage runs it. Everything in it is the model's own; nothing is copied but containers."""

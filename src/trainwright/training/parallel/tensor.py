@@ -49,10 +49,14 @@ class Cut:
     vocabulary: Vocabulary
     _partial: list[Place] = field(default_factory=list)
 
-    def complete(self, module: nn.Module) -> None:
-        """Sum, over tensor ranks, the gradients of whole parameters of ``module`` that each rank has a part of."""
+    def partial(self, module: nn.Module) -> list[Place]:
+        """Places in ``module`` of parameters that are whole on each rank and whose gradients come in parts."""
         inside = set(module.modules())
-        found = [owner._parameters[name] for owner, name in self._partial if owner in inside]
+        return [(owner, name) for owner, name in self._partial if owner in inside]
+
+    def complete(self, places: Sequence[Place]) -> None:
+        """Sum the gradients at ``places`` over tensor ranks."""
+        found = [owner._parameters[name] for owner, name in places]
         gradients = [_local(p.grad) for p in found if p is not None and p.grad is not None]
         for kind in dict.fromkeys(gradient.dtype for gradient in gradients):
             alike = [gradient for gradient in gradients if gradient.dtype == kind and gradient.numel()]

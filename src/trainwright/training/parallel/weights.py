@@ -88,4 +88,4 @@ def _materialise(module: nn.Module, device: torch.device) -> None:
     module.to_empty(device=device)
     for first, *others in places.values():
         for owner, name in others:
-            setattr(owner, name, getattr(*first))
+            owner._parameters[name] = first[0]._parameters[first[1]]

@@ -1,0 +1,304 @@
+"""DeepSpeed's ZeRO as the engine of a run: its forward, backward and update in place of torch's own.
+
+Takes the module whose forward is the loss, the optimizer and the JSON of ``spec.deepspeed``; gives what the trainer
+steps with. Its state is saved under the model's own names, each tensor whole on one rank, so a checkpoint of either
+engine loads into the other and under any number of ranks. Data parallelism only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+
+from trainwright.errors import AnswerNo, MissingExtra
+from trainwright.models.layout import Layout
+from trainwright.spec.deepspeed import Computed, deepspeed_config
+from trainwright.spec.model import RunSpec
+from trainwright.training.attention import choose_kernel
+from trainwright.training.devices import Device
+from trainwright.training.mesh import DataRanks
+from trainwright.training.model import Built, recompute_blocks
+from trainwright.training.objective import Objective
+from trainwright.training.optim import build_optimizer
+from trainwright.training.parallel import expert
+from trainwright.training.parallel.data import Compute, DataParallel, MicroBatch, is_last
+from trainwright.training.precision import LossScale, Precision
+from trainwright.training.step import Stepper, Update
+
+State = dict[str, Any]
+
+
+def refuse(spec: RunSpec, layout: Layout, device_type: str) -> None:
+    """Raise AnswerNo for what this engine cannot do, everything at once."""
+    found = [
+        (f"parallelism.{name} is {getattr(layout, name)}", f"{name}: 1")
+        for name in ("pp", "cp", "tp", "ep")
+        if getattr(layout, name) > 1
+    ]
+    if layout.zero and layout.dp_replicate > 1:
+        ranks = layout.data_parallel
+        found.append((f"zero is {layout.zero} with dp_replicate {layout.dp_replicate}", f"dp_shard: {ranks}"))
+    if spec.offload.parameters != "none" and layout.zero < 3:
+        found.append((f"offload.parameters is {spec.offload.parameters} with zero {layout.zero}", "zero: 3"))
+    if spec.offload.optimizer != "none" and layout.zero < 1:
+        found.append((f"offload.optimizer is {spec.offload.optimizer} with zero 0", "zero: 1, 2 or 3"))
+    if spec.optimizer.name == "adafactor" and layout.zero:
+        found.append(("optimizer.name is adafactor, and ZeRO flattens matrices", "adamw, or zero: 0"))
+    if spec.compile:
+        found.append(("compile is true", "compile: false"))
+    if device_type == "cpu" and spec.precision == "fp16":
+        found.append(("precision is fp16 on a CPU", "fp32 or bf16"))
+    if found:
+        raise AnswerNo(
+            f"engine: deepspeed cannot run this: {'; '.join(what for what, _ in found)}",
+            f"set {', '.join(way for _, way in found)}; or engine: native",
+        )
+
+
+def build_stepper(
+    built: Built,
+    spec: RunSpec,
+    layout: Layout,
+    mesh: DeviceMesh,
+    data: DataRanks,
+    precision: Precision,
+    device: Device,
+) -> Stepper:
+    """Hand a model and its optimizer to DeepSpeed. Collective. MissingExtra where it is not installed, AnswerNo for
+    what it cannot do, InputError for a JSON that contradicts the spec.
+    """
+    refuse(spec, layout, device.type)
+    wanted = expert.wanted(built.network, layout, spec.experts)
+    sparse = expert.apply(built.network, wanted, layout, mesh) if wanted else None
+    kernel = choose_kernel(spec.attention, device.type, precision.compute)
+    module = Objective(built.network, kernel, layout.recompute == "selective").to(device.torch).train()
+    module.routed = sparse is not None
+    if layout.recompute == "full":
+        recompute_blocks(built.blocks)
+    optimizer = build_optimizer(built.network, spec.optimizer, device.type)
+    engine = _engine(spec, layout, module, optimizer, precision, device)
+    parallel = DeepSpeedEngine(engine, float(data.size))
+    parallel.balance = sparse.balance if sparse else None
+    return DeepSpeedStepper(
+        parallel, optimizer, device, precision, LossScale(enabled=False), spec.clip, spec.seed, data.stream,
+        check_each_step=True,
+    )  # fmt: skip
+
+
+def _engine(
+    spec: RunSpec,
+    layout: Layout,
+    module: Objective,
+    optimizer: torch.optim.Optimizer,
+    precision: Precision,
+    device: Device,
+) -> Any:  # Any: deepspeed is not typed
+    os.environ.setdefault("DS_ACCELERATOR", device.type)
+    deepspeed = _import()
+    computed: Computed = "fp32" if not precision.is_mixed else "bf16" if precision.name == "bf16" else "fp16"
+    config = deepspeed_config(spec, layout, computed, int(module.inner.config.get_text_config().hidden_size))
+    # The optimizer is an object here: as the trainer builds it, whatever the engine.
+    config = {name: value for name, value in config.items() if name != "optimizer"}
+    engine, *_ = deepspeed.initialize(model=module, optimizer=optimizer, config=config, dist_init_required=False)
+    head = module.inner.get_output_embeddings()
+    if layout.zero == 3 and head is not None:
+        # Its weights are read by the loss, outside its own forward.
+        for parameter in head.parameters(recurse=False):
+            deepspeed.zero.register_external_parameter(module, parameter)
+    return engine
+
+
+def _import() -> Any:
+    try:
+        import deepspeed
+    except ImportError:
+        raise MissingExtra("engine: deepspeed", "deepspeed") from None
+    if os.environ["DS_ACCELERATOR"] == "cpu":
+        # An all-reduce in shared memory that is compiled at first use: 40 s and a compiler, for a step on a CPU.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    return deepspeed
+
+
+class DeepSpeedEngine(DataParallel):
+    """DeepSpeed's engine as the trainer's data parallelism: gradients are means over ranks of weighted sums."""
+
+    #: The engine casts the model.
+    autocast = False
+
+    def __init__(self, engine: Any, ranks: float):
+        super().__init__(engine, loss_factor=ranks)
+        self.engine = engine
+
+    @property
+    def wraps_optimizer(self) -> bool:
+        """False where the optimizer is torch's own and gradients lie in the parameters: stage 0 in fp32."""
+        return self.engine.optimizer is not self.engine.basic_optimizer
+
+    def gradients(self, work: Sequence[MicroBatch], compute: Compute) -> tuple[Tensor, ...]:
+        """Backward of every micro-batch of a step; the sum of each one's loss."""
+        losses = []
+        for number, one in enumerate(work):
+            self.engine.set_gradient_accumulation_boundary(is_last(number, len(work)))
+            loss, total = compute(self.module, one.seed, one.batch, one.weight, one.row_weight)
+            # Its own division by the number of micro-batches is for means; the weight has divided already.
+            self.engine.backward(loss, scale_wrt_gas=False)
+            losses.append(total)
+        return tuple(losses)
+
+    def step(self, lr: float) -> tuple[Tensor, bool]:
+        """Clip and update at rate ``lr``; (norm before clipping, whether it was finite and applied)."""
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = lr
+        self.engine.step()
+        applied = bool(self.engine.was_step_applied())
+        norm = self.engine.get_global_grad_norm() if applied else float("inf")
+        return torch.as_tensor(norm, dtype=torch.float64).detach().clone(), applied
+
+
+class DeepSpeedStepper(Stepper):
+    """Steps by DeepSpeed's engine; where that leaves the optimizer alone, by the trainer's own code."""
+
+    parallel: DeepSpeedEngine
+
+    def update(self, lr: float) -> Update:
+        """Clip and apply the gradients. What is not finite changes nothing."""
+        if not self.parallel.wraps_optimizer:
+            return super().update(lr)
+        norm, applied = self.parallel.step(lr)
+        return Update(norm, applied)
+
+    # -- state ------------------------------------------------------------------------------------------------------
+
+    def state(self, network: nn.Module) -> State:
+        """Weights and optimizer state under the model's names. Each tensor is on one rank of all: gathered one after
+        the other, they never lie whole on every rank at once. Collective.
+        """
+        if not self.parallel.wraps_optimizer:
+            return super().state(network)
+        self._make_states()
+        model: dict[str, Tensor] = {}
+        optimizer: dict[str, dict[str, Any]] = {}
+        keys, steps = self._keys(), self._steps()
+        for number, (name, parameter) in enumerate(_trained(network)):
+            value = _whole(parameter, None)
+            states = {key: _whole(parameter, key) for key in keys}
+            if number % dist.get_world_size() == dist.get_rank():
+                model[name] = value.cpu()
+                optimizer[name] = {key: state.cpu() for key, state in states.items()}
+                optimizer[name] |= {} if steps is None else {"step": torch.tensor(steps, dtype=torch.float32)}
+        parameters = {name for name, _ in network.named_parameters(remove_duplicate=False)}
+        held = {name: value for name, value in network.state_dict().items() if name not in parameters}
+        return {"model": {**held, **model}, "optimizer": optimizer}
+
+    def restore(self, network: nn.Module, state: State) -> None:
+        """Take over what was loaded into ``state``. Collective."""
+        if not self.parallel.wraps_optimizer:
+            super().restore(network, state)
+            return
+        device, keys, steps = self.device.torch, self._keys(), 0.0
+        for number, (name, parameter) in enumerate(_trained(network)):
+            owner = number % dist.get_world_size()
+            mine = owner == dist.get_rank()
+            shape = getattr(parameter, "ds_shape", parameter.shape)
+            sources = {None: state["model"].get(name), **{k: state["optimizer"].get(name, {}).get(k) for k in keys}}
+            for key, source in sources.items():
+                value = source.to(device, torch.float32) if mine else torch.empty(shape, device=device)
+                dist.broadcast(value, src=owner)
+                _put(parameter, value, key)
+            if mine and "step" in state["optimizer"][name]:
+                steps = float(state["optimizer"][name]["step"])
+        if dist.get_world_size() > 1:
+            most = torch.tensor(steps)
+            dist.all_reduce(most, dist.ReduceOp.MAX)
+            steps = float(most)
+        for held in self._base.state.values():
+            if "step" in held:
+                held["step"] = torch.full_like(held["step"], steps) if torch.is_tensor(held["step"]) else int(steps)
+
+    @property
+    def _base(self) -> torch.optim.Optimizer:
+        base: torch.optim.Optimizer = self.parallel.engine.basic_optimizer
+        return base
+
+    def _make_states(self) -> None:
+        """Give an optimizer that has not stepped its zeros: a step of gradients of zero at rate zero."""
+        groups = [p for group in self._base.param_groups for p in group["params"]]
+        if all(parameter in self._base.state for parameter in groups):
+            return
+        rates = [group["lr"] for group in self._base.param_groups]
+        for group in self._base.param_groups:
+            group["lr"] = 0.0
+        for parameter in groups:
+            parameter.grad = torch.zeros_like(parameter)
+        self._base.step()
+        for group, rate in zip(self._base.param_groups, rates, strict=True):
+            group["lr"] = rate
+        for parameter in groups:
+            parameter.grad = None
+        for held in self._base.state.values():
+            if "step" in held:
+                held["step"] = torch.zeros_like(held["step"]) if torch.is_tensor(held["step"]) else 0
+        link = getattr(self.parallel.engine.optimizer, "_lazy_init_hp_params_optimizer_state", None)
+        if link is not None:
+            link()
+
+    def _keys(self) -> list[str]:
+        """Names of the optimizer's tensors as large as a parameter."""
+        for parameter, held in self._base.state.items():
+            return [k for k, v in held.items() if torch.is_tensor(v) and v.shape == parameter.shape and v.ndim]
+        return []
+
+    def _steps(self) -> float | None:
+        for held in self._base.state.values():
+            return float(held["step"]) if "step" in held else None
+        return None
+
+
+def _trained(network: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+
+
+def _whole(parameter: nn.Parameter, key: str | None) -> Tensor:
+    """fp32 value of a parameter (or of one of its optimizer states), whole. Collective."""
+    from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+
+    value: Tensor = (
+        safe_get_full_fp32_param(parameter) if key is None else safe_get_full_optimizer_state(parameter, key)
+    )
+    return value.detach().view(getattr(parameter, "ds_shape", parameter.shape))
+
+
+def _put(parameter: nn.Parameter, value: Tensor, key: str | None) -> None:
+    """The reverse: this rank's part of ``value``, into fp32 copies and into what the model computes with."""
+    from deepspeed.utils import (
+        safe_set_full_fp32_param,
+        safe_set_full_optimizer_state,
+        safe_set_local_fp32_param,
+        safe_set_local_optimizer_state,
+    )
+
+    if not hasattr(parameter, "ds_tensor"):
+        if key is not None:
+            safe_set_full_optimizer_state(parameter, value, key)
+            return
+        safe_set_full_fp32_param(parameter, value)
+        parameter.data.copy_(value)
+        return
+    held = parameter.ds_tensor
+    # Parts are equally long, so the last one ends in padding.
+    padded = torch.zeros(held.numel() * dist.get_world_size(), dtype=value.dtype, device=value.device)
+    padded[: value.numel()] = value.flatten()
+    part = padded.view(-1, held.numel())[dist.get_rank()]
+    if key is not None:
+        safe_set_local_optimizer_state(parameter, part, key)
+        return
+    safe_set_local_fp32_param(parameter, part)
+    held.data.copy_(part.view_as(held))
+    if parameter.data.numel() == value.numel():  # small ones stay gathered
+        parameter.data.copy_(value.view_as(parameter.data))
