@@ -12,18 +12,17 @@ from trainwright.errors import TrainwrightError
 from trainwright.targets.kubernetes.amounts import quantity
 from trainwright.targets.kubernetes.cluster import Cluster, Object, Objects
 from trainwright.targets.kubernetes.labels import RUN
-from trainwright.targets.kubernetes.pod_view import PodView, pod_view
+from trainwright.targets.kubernetes.pod_view import pod_view
 from trainwright.targets.kubernetes.resources import CLAIM, NODE
 from trainwright.targets.kubernetes.snapshot import Queue
 
 _VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 
 
-def claims_of(cluster: Cluster, pods: Sequence[PodView]) -> Mapping[str, Object | None] | None:
-    """The claims that pods mount, None for one that is not there; None when they may not be read."""
-    wanted = sorted({name for pod in pods for name in pod.claims})
+def claims_of(cluster: Cluster, names: Sequence[str]) -> Mapping[str, Object | None] | None:
+    """The claims of these names, None for one that is not there; None when they may not be read."""
     try:
-        return {name: cluster.get(CLAIM, name) for name in wanted}
+        return {name: cluster.get(CLAIM, name) for name in names}
     except TrainwrightError:
         return None
 

@@ -9,13 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trainwright.errors import InputError
 from trainwright.runs.events import read_events
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.state import JobState
 from trainwright.runs.steps import saved_step
 from trainwright.targets.kubernetes import mirror
-from trainwright.targets.kubernetes.cluster import Cluster, Object
+from trainwright.targets.kubernetes.cluster import Object
 from trainwright.targets.kubernetes.enrich import claims_of, holders_of, nodes_of, queue_of
 from trainwright.targets.kubernetes.outcome import outcome
 from trainwright.targets.kubernetes.place import first_error
@@ -23,7 +22,7 @@ from trainwright.targets.kubernetes.pod_view import PodView, pod_view
 from trainwright.targets.kubernetes.record import JobRecord
 from trainwright.targets.kubernetes.snapshot import Snapshot, Stage
 from trainwright.targets.kubernetes.state import is_done, state_of, wants
-from trainwright.targets.kubernetes.watch import Seen
+from trainwright.targets.kubernetes.watch import Seen, Watch
 
 
 @dataclass(frozen=True)
@@ -73,20 +72,23 @@ def attempt_of(first: int, pods: Sequence[PodView], restarts: int) -> int:
     return max([first + max(again, more if alive else more - 1, 0), *told])
 
 
-def look(cluster: Cluster, run: RunFolder, record: JobRecord, seen: Seen, pods: Sequence[PodView]) -> Looked:
+def look(watch: Watch, run: RunFolder, record: JobRecord, seen: Seen, pods: Sequence[PodView]) -> Looked:
     """The snapshot and the state; a second look is taken where something else would let it be told better."""
+    cluster = watch.cluster
     snapshot = _snapshot(run, record, seen, pods)
     state = state_of(snapshot)
     wanted = wants(snapshot, state)
     if "claims" in wanted:
-        snapshot = replace(snapshot, claims=claims_of(cluster, pods))
+        names = sorted({name for pod in pods for name in pod.claims})
+        claims = watch.kept(f"claims {names}", lambda: claims_of(cluster, names))
+        snapshot = replace(snapshot, claims=claims)
     if "nodes" in wanted:
         resources = {name for pod in pods for name, _ in pod.devices}
         holders: dict[str, int] = {}
         for resource in resources:
             if state.reason is not None and resource in state.reason.sentence:
                 holders = holders_of(seen.others, resource)
-        snapshot = replace(snapshot, nodes=nodes_of(cluster), holders=holders)
+        snapshot = replace(snapshot, nodes=watch.kept("nodes", lambda: nodes_of(cluster)), holders=holders)
     if "queue" in wanted and seen.workloads:
         snapshot = replace(snapshot, queue=queue_of(cluster, seen.workloads[0]))
     if state.phase == "FAILED":
@@ -128,7 +130,7 @@ def _snapshot(run: RunFolder, record: JobRecord, seen: Seen, pods: Sequence[PodV
         attempt=attempt_of(record.first_attempt, own, restarts),
         cancelled=run.cancel_request.exists(),
         saved=_saved(run, pods),
-        price=_node_price(run),
+        price=record.price,
         spent_hours=_hours(pods, now),
     )
 
@@ -140,15 +142,6 @@ def _saved(run: RunFolder, pods: Sequence[PodView]) -> int | None:
     ]  # fmt: skip
     here = saved_step(run)
     return max([*told, *([here] if here is not None else [])], default=None)
-
-
-def _node_price(run: RunFolder) -> float | None:
-    """US dollars an hour and node, by the plan; None where it names no cost."""
-    try:
-        plan, nodes = run.plan(), run.spec().compute.nodes
-    except InputError:
-        return None
-    return plan.cost / plan.hours / nodes if plan.cost and plan.hours else None
 
 
 def _hours(pods: Sequence[PodView], now: float) -> float:

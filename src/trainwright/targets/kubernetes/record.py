@@ -30,7 +30,10 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """``at`` is the time of the last submit, ``first_attempt`` the number of the first attempt since then."""
+    """``at`` is the time of the last submit, ``first_attempt`` the number of the first attempt since then.
+
+    ``price``: US dollars an hour and node by the plan; None where it names no cost.
+    """
 
     target: str
     context: str
@@ -42,6 +45,7 @@ class JobRecord:
     applied: tuple[str, ...] = ()
     completed: tuple[str, ...] = ()
     final: JobState | None = None
+    price: float | None = None
 
     @property
     def main(self) -> StageRecord:
@@ -66,7 +70,7 @@ class JobRecord:
                 str(values["target"]), str(values["context"]), str(values["namespace"]), str(values["name"]), stages,
                 float(values["at"]), int(values["first_attempt"]), tuple(map(str, values["applied"])),
                 tuple(map(str, values["completed"])),
-                _state(values.get("final")),
+                _state(values.get("final")), values.get("price"),
             )  # fmt: skip
             return found if stages else None
         except (KeyError, TypeError, ValueError, AttributeError):

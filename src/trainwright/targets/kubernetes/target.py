@@ -209,11 +209,11 @@ class KubernetesTarget:
             raise InputError([Problem(str(run.bundle), what="holds no stage of a run", instead="render it again")])
         attempt = 1 if before is None else max(last_attempt(run), _attempts(before)) + 1
         kept = () if again or before is None else before.completed
+        self._install(run, rendered)
         record = JobRecord(
             rendered.target, cluster.context, cluster.namespace, rendered.where.get("name") or stages[-1].object_name,
-            stages, time.time(), attempt, kept, kept,
+            stages, time.time(), attempt, kept, kept, None, _node_price(run),
         )  # fmt: skip
-        self._install(run, rendered)
         first = next(stage for stage in stages if stage.name not in kept)
         if before is not None:
             left = [one for one in objects if one.stage not in (*kept, submission.CONFIG)]
@@ -283,7 +283,7 @@ class KubernetesTarget:
         if watch.due(f"logs of {run.root}", 0.0 if pull else _PULL_SECONDS):
             mirror.pull_logs(watch.cluster, run, pods, history.attempt(pods), only_ended=not pull)
             mirror.tell_events(run, seen.events, history.attempt(pods))
-        looked = look(watch.cluster, run, record, seen, pods)
+        looked = look(watch, run, record, seen, pods)
         done = tuple(stage.name for stage in looked.snapshot.stages if looked.done(stage))
         if set(done) - set(record.completed):
             with writing(run):
@@ -393,6 +393,12 @@ class PyTorchJobTarget(KubernetesTarget):
 
     name = "pytorchjob"
     kinds = (("kubeflow.org/v1", "PyTorchJob"),)
+
+
+def _node_price(run: RunFolder) -> float | None:
+    """US dollars an hour and node, by the plan; None where it names no cost."""
+    plan = run.plan()
+    return plan.cost / plan.hours / run.spec().compute.nodes if plan.cost and plan.hours else None
 
 
 def _attempts(record: JobRecord) -> int:

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from trainwright.errors import TrainwrightError
 from trainwright.targets.kubernetes.cluster import Cluster, Object, Objects
@@ -17,6 +18,7 @@ from trainwright.targets.kubernetes.labels import RUN
 from trainwright.targets.kubernetes.resources import EVENT, POD, Resource
 from trainwright.targets.kubernetes.snapshot import Event, event, events_of, owned
 
+T = TypeVar("T")
 _FIRST, _LONGEST, _GROWTH = 1.0, 10.0, 1.4
 _NAMED = 50  # so many runs are named in a selector; of more, all of the namespace are listed
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -54,6 +56,7 @@ class Watch:
         self._seen: dict[str, Seen] = {}
         self._asked: dict[str, float] = {}
         self._done: dict[str, float] = {}
+        self._kept: dict[str, tuple[float, Any]] = {}  # Any: whatever a reader gave
         self._interval = _FIRST
         self.queries = 0
 
@@ -75,6 +78,14 @@ class Watch:
         self._wanted.pop(name, None)
         self._seen.pop(name, None)
         self._asked.pop(name, None)
+
+    def kept(self, what: str, read: Callable[[], T]) -> T:
+        """What ``read`` gave within the longest interval, for whichever run: nodes are the same for all."""
+        known = self._kept.get(what)
+        if known is None or self._clock() - known[0] >= _LONGEST:
+            known = self._kept[what] = self._clock(), read()
+        found: T = known[1]
+        return found
 
     def due(self, what: str, seconds: float) -> bool:
         """True when something else was last done so many seconds ago; it counts as done now."""
