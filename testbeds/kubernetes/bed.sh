@@ -20,7 +20,7 @@ NODES=${NODES:-0}
 BED_NAME=${BED_NAME:-tw-k8s}
 BED_NETWORK=${BED_NETWORK:-10.89.0}
 CONTROL=$BED_NETWORK.2 # address of the control plane; .1 is this machine, .11 and on are the nodes
-PYTHON=${BED_PYTHON:-$here/../../.venv/bin/python} # with PyYAML; what pods run
+PYTHON=${BED_PYTHON:-${here%/testbeds/*}/.venv/bin/python} # with PyYAML; what pods run
 KUBECONFIG=$BED/pki/admin.kubeconfig
 export KUBECONFIG
 . "$here/../process.sh"
