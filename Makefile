@@ -8,10 +8,10 @@ ARGS ?=
 # test files run side by side: as many as there are cores, four at most
 WORKERS ?= $(shell n=$$(nproc); echo $$(( n < 4 ? n : 4 )))
 
-.PHONY: help install run test check slow beds bed-build clean
+.PHONY: help install run test check slow beds bed-kubernetes bed-slurm bed-build clean
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 SYNC := UV_PROJECT_ENVIRONMENT=$(abspath $(VENV)) $(UV) sync --quiet --frozen --inexact --extra train --extra report
 
@@ -58,5 +58,10 @@ clean: ## remove the virtual environment and caches, never runs
 bed-build: ## build the Kubernetes of the test bed, about 13 minutes once (Go)
 	testbeds/kubernetes/build.sh
 
-beds: $(VENV)/.tested ## the suites on real systems (root; brings up a real Slurm and a real Kubernetes)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds -m bed $(ARGS)
+beds: bed-kubernetes bed-slurm ## the suites on real systems (root; brings each up and down)
+
+bed-kubernetes: $(VENV)/.tested ## the suite on a real Kubernetes (root, Go)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/kubernetes -m bed --durations 10 $(ARGS)
+
+bed-slurm: $(VENV)/.tested ## the suite on a real Slurm (root)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/slurm -m bed --durations 10 $(ARGS)
