@@ -8,6 +8,7 @@ from fake_cluster import FakeCluster, ended
 
 from trainwright.runs.folder import RunFolder
 from trainwright.targets.kubernetes import mirror
+from trainwright.targets.kubernetes.look import attempt_of
 from trainwright.targets.kubernetes.pod_view import pod_view
 from trainwright.targets.kubernetes.watch import Wanted, Watch
 
@@ -98,3 +99,17 @@ def test_pods_that_are_gone_are_remembered(tmp_path: Path) -> None:
     assert [(pod.name, pod.gone) for pod in found] == [("a", True), ("b", False)]
     assert found[0].ended[0].reason == "OOMKilled"
     assert mirror.read_pods(run)["uid-a"] == found[0]
+
+
+def test_an_attempt_is_counted_when_a_pod_takes_the_place_of_another_and_not_when_pods_just_end() -> None:
+    cluster = FakeCluster()
+    first = pod_view(cluster.pod(RUN, "a", status=ended(70)))
+    other = pod_view(cluster.pod(RUN, "b", index=1, status=ended(143)))
+    finish = pod_view(cluster.pod(RUN, "c", stage="finish"))
+    assert attempt_of(1, [first, other, finish], 0) == 1
+    again = pod_view(cluster.pod(RUN, "d"))
+    assert attempt_of(1, [first, other, again], 0) == 2
+    assert attempt_of(3, [again], 2) == 5
+    launcher = cluster.pod(RUN, "l")
+    launcher["metadata"]["labels"]["training.kubeflow.org/replica-type"] = "launcher"
+    assert attempt_of(1, [first, pod_view(launcher)], 0) == 1

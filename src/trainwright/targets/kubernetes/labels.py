@@ -14,3 +14,5 @@ INDEX_LABELS = (
     "training.kubeflow.org/replica-index",
     "volcano.sh/task-index",
 )
+#: Labels that tell a launcher's pods from workers'.
+ROLE_LABELS = ("training.kubeflow.org/replica-type", "volcano.sh/task-spec", "ray.io/node-type")

@@ -62,14 +62,12 @@ def of_submission(record: JobRecord, pods: Sequence[PodView]) -> tuple[PodView, 
 def attempt_of(first: int, pods: Sequence[PodView], restarts: int) -> int:
     """The highest attempt known of: by what launchers wrote, by the object, by pods that took another's place."""
     told = [pod.attempt for pod in pods if pod.attempt is not None]
-    replaced: dict[tuple[str, int | None], int] = {}
+    places: dict[tuple[str, str, int], list[PodView]] = {}
     for pod in pods:
-        if pod.failed and pod.index is not None:
-            replaced[pod.stage, pod.index] = replaced.get((pod.stage, pod.index), 0) + 1
-    again = max([0, restarts, *(pod.restarts for pod in pods)])
-    alive = any(not pod.failed and not pod.gone for pod in pods)
-    more = max(replaced.values(), default=0)
-    return max([first + max(again, more if alive else more - 1, 0), *told])
+        if pod.index is not None:
+            places.setdefault((pod.stage, pod.role, pod.index), []).append(pod)
+    replaced = [sum(pod.failed or pod.gone for pod in same[:-1]) for same in places.values()]
+    return max([first + max([0, restarts, *replaced, *(pod.restarts for pod in pods)]), *told])
 
 
 def look(watch: Watch, run: RunFolder, record: JobRecord, seen: Seen, pods: Sequence[PodView]) -> Looked:

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainwright import plain_json
 from trainwright.targets.kubernetes.cluster import Object
-from trainwright.targets.kubernetes.labels import INDEX_LABELS, STAGE
+from trainwright.targets.kubernetes.labels import INDEX_LABELS, ROLE_LABELS, STAGE
 
 _RESTART_LABELS = ("jobset.sigs.k8s.io/restart-attempt",)
 
@@ -43,7 +43,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class PodView:
-    """``index`` is the number of the node in its stage, None where nothing tells it. Times are seconds.
+    """``index`` is the number of the node in its role, None where nothing tells it. Times are seconds.
 
     ``submission`` is the first attempt of the submit that it belongs to: earlier ones explain nothing any more.
     """
@@ -53,6 +53,7 @@ class PodView:
     stage: str
     phase: str
     index: int | None = None
+    role: str = ""
     node: str | None = None
     attempt: int | None = None
     created: float | None = None
@@ -125,6 +126,7 @@ def pod_view(pod: Object) -> PodView:
         stage=str(labels.get(STAGE) or ""),
         phase=phase,
         index=_index(labels, notes),
+        role=next((str(labels[name]) for name in ROLE_LABELS if name in labels), ""),
         node=spec.get("nodeName") or None,
         attempt=_attempt(labels, notes, ended),
         created=seconds(about.get("creationTimestamp")),
