@@ -114,11 +114,11 @@ class Bed:
         return folder
 
 
-def until(holds: Callable[[], object], what: str) -> None:
+def until(holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     """Wait until a condition holds."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, f"waited {PATIENCE} s in vain for {what}"
+        assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
         time.sleep(0.2)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_bed import IMAGE, Bed, until
+from kubernetes_bed import IMAGE, PATIENCE, Bed, until
 from kubernetes_specs import own_script, plan_of, site_of
 
 from trainwright.targets.kubernetes.render import render
@@ -70,7 +70,7 @@ def test_two_nodes_train_and_every_byte_arrives(
         return status == wanted
 
     try:
-        until(done, f"{kind} to train")
+        until(done, f"{kind} to train", 3 * PATIENCE)  # each pod imports PyTorch several times over
     except AssertionError as error:
         pods = real_kubernetes.kubectl("get", "pods", "-n", namespace, "-o", "wide", check=False)
         logs = real_kubernetes.kubectl(
