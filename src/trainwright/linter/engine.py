@@ -24,6 +24,9 @@ from trainwright.linter.subjects import has_subjects
 from trainwright.linter.suppressions import Suppression, read_suppressions, split_suppressed
 
 UNUSED_IGNORE = "TW006"
+_PAGES = (".md", ".mdx", ".markdown")
+_OF_WHOLE_OBJECTS = ("files", "operators")
+"""Categories that judge an object as the API server would. A page shows pieces, and nobody submits the page."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ def _run(rule_id: str, project: Project, options: Options) -> Iterator[Finding]:
 def _finding(rule: Rule[Any], hit: Hit) -> Finding:
     line, column, end_line, end_column = hit.span.extent
     severity: Severity = hit.severity or rule.severity
+    if severity == "error" and rule.category in _OF_WHOLE_OBJECTS and hit.span.path.endswith(_PAGES):
+        severity = "warning"
     return Finding(rule.id, rule.category, severity, hit.span.path, line, column, end_line, end_column,
                    hit.span.quoted, hit.why, hit.instead, hit.fix)  # fmt: skip
 

@@ -17,7 +17,7 @@ _ARTICLES = {
 }  # fmt: skip
 
 
-_PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|<.*>")
+_PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|<.*>|\.{3}|…")
 """NUM_NODES, <count>: what somebody, or sed, puts a value in for."""
 
 

@@ -48,4 +48,12 @@ LAUNCH: dict[str, str] = {
     "TW143": "TW143_directive_is_a_comment:DirectiveIsAComment",
     "TW144": "TW144_program_runs_nothing:ProgramRunsNothing",
     "TW145": "TW145_options_exclude_each_other:OptionsExcludeEachOther",
+    "TW146": "TW146_command_is_one_word:CommandIsOneWord",
+    "TW147": "TW147_shell_drops_arguments:ShellDropsArguments",
+    "TW148": "TW148_no_interpreter_line:NoInterpreterLine",
+    "TW149": "TW149_assignment_with_blanks:AssignmentWithBlanks",
+    "TW150": "TW150_variable_not_exported:VariableNotExported",
+    "TW151": "TW151_fewer_tasks_than_nodes:FewerTasksThanNodes",
+    "TW152": "TW152_standalone_over_nodes:StandaloneOverNodes",
+    "TW153": "TW153_service_selects_no_pod:ServiceSelectsNoPod",
 }

@@ -41,4 +41,5 @@ ACCELERATORS: dict[str, str] = {
     "TW236": "TW236_neuron_host_without_driver:NeuronHostWithoutDriver",
     "TW237": "TW237_device_plugin_missing:DevicePluginMissing",
     "TW238": "TW238_trainjob_processes_above_accelerators:TrainjobProcessesAboveAccelerators",
+    "TW239": "TW239_request_above_limit:RequestAboveLimit",
 }

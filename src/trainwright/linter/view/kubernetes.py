@@ -25,6 +25,9 @@ _ROLES = {"Launcher": "launcher", "launcher": "launcher"}
 _TORCH = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED")
 _PET = ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
 
+_ELASTIC = ("PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_RDZV_ID", "PET_RDZV_CONF", "PET_MAX_RESTARTS")
+"""What the training operator adds for an elasticPolicy."""
+
 
 def read_object(found: KubernetesObject, project: Project) -> TrainingJob | None:
     """The job of one object; None when its kind starts no pods."""
@@ -94,6 +97,8 @@ def _injected(frontend: str, found: KubernetesObject) -> dict[str, Variable]:
     names: tuple[str, ...] = ()
     if frontend == "PyTorchJob":
         names = (*_TORCH, *_PET)
+        if found.get("spec", "elasticPolicy").exists:
+            names += _ELASTIC
     elif frontend == "VolcanoJob":
         plugins = found.get("spec", "plugins")
         if plugins.get("pytorch").type != "absent":
