@@ -49,5 +49,5 @@ class VariableNotExported(LaunchRule):
                 f"{name} is set in the script only: {subject.launch.script or 'the program'} does not see it"
                 + (", and stops when it sets up its process group" if fatal else ", so it has no effect"),
                 f"export {name}=…",
-                severity="error" if fatal else None,
+                severity="error" if fatal else "note" if name.startswith("MASTER_") else None,
             )
