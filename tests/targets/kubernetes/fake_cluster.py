@@ -106,9 +106,7 @@ class FakeCluster:
     ) -> Iterator[tuple[str, Object]]:
         return iter(())
 
-    def logs(
-        self, pod: str, container: str | None = None, *, since: str | None = None, previous: bool = False
-    ) -> bytes:
+    def logs(self, pod: str, container: str | None = None, *, since: str | None = None) -> bytes:
         return self.printed.get(pod, b"")
 
     def _asking(self, what: str) -> None:

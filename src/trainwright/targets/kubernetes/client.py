@@ -160,13 +160,10 @@ class HttpCluster:
         except httpx2.HTTPError:
             return
 
-    def logs(
-        self, pod: str, container: str | None = None, *, since: str | None = None, previous: bool = False
-    ) -> bytes:
+    def logs(self, pod: str, container: str | None = None, *, since: str | None = None) -> bytes:
         """See ``Cluster.logs``. A node that does not answer has no log; nobody waits for it."""
         query = {
             "container": container, "timestamps": "true", "sinceTime": since, "limitBytes": _LOG_BYTES,
-            "previous": "true" if previous else None,
         }  # fmt: skip
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/log"
         response = self._send("GET", path, query=query, busy=())

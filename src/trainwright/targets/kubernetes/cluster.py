@@ -55,7 +55,5 @@ class Cluster(Protocol):
     ) -> Iterator[tuple[str, Object]]:
         """``(ADDED|MODIFIED|DELETED, object)`` for at most so many seconds."""
 
-    def logs(
-        self, pod: str, container: str | None = None, *, since: str | None = None, previous: bool = False
-    ) -> bytes:
+    def logs(self, pod: str, container: str | None = None, *, since: str | None = None) -> bytes:
         """What a container printed, each line after its time; from ``since`` (RFC 3339) on. Empty: nothing."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trainwright.runs.events import read_events
+from trainwright.runs.failures import first_failure
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.state import JobState
 from trainwright.runs.steps import saved_step
@@ -17,7 +18,6 @@ from trainwright.targets.kubernetes import mirror
 from trainwright.targets.kubernetes.cluster import Object
 from trainwright.targets.kubernetes.enrich import claims_of, holders_of, nodes_of, queue_of
 from trainwright.targets.kubernetes.outcome import outcome
-from trainwright.targets.kubernetes.place import first_error
 from trainwright.targets.kubernetes.pod_view import PodView, pod_view
 from trainwright.targets.kubernetes.record import JobRecord
 from trainwright.targets.kubernetes.snapshot import Snapshot, Stage
@@ -92,7 +92,7 @@ def look(watch: Watch, run: RunFolder, record: JobRecord, seen: Seen, pods: Sequ
     if state.phase == "FAILED":
         at = max(snapshot.attempt, 1)
         events = read_events(run.events)
-        snapshot = replace(snapshot, failure=first_error(run, at, state.stage or "train", events))
+        snapshot = replace(snapshot, failure=first_failure(run, at, state.stage or "train", events))
     return Looked(snapshot, state_of(snapshot) if wanted or state.phase == "FAILED" else state)
 
 

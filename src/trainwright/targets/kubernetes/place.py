@@ -7,12 +7,9 @@ it is the client's folder as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from trainwright.runs.events import read_events
-from trainwright.runs.failures import Failure, first_failure
 from trainwright.runs.folder import RunFolder, default_runs
 
 
@@ -39,8 +36,3 @@ def last_attempt(run: RunFolder) -> int:
     logged = [int(name) for name in names(run.logs) if name.isascii() and name.isdigit()]
     told = [int(e["attempt"]) for e in read_events(run.events) if type(e.get("attempt")) is int]
     return max([0, *logged, *told])
-
-
-def first_error(run: RunFolder, attempt: int, stage: str, events: Sequence[dict[str, Any]]) -> Failure | None:
-    """The first error in the logs and events of an attempt, as far as they are here."""
-    return first_failure(run, attempt, stage, events)

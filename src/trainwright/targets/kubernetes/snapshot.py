@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from trainwright.runs.failures import Failure
 from trainwright.targets.kubernetes.cluster import Object
 from trainwright.targets.kubernetes.pod_view import PodView, seconds
 
@@ -82,7 +82,7 @@ class Snapshot:
     attempt: int = 0
     cancelled: bool = False
     saved: int | None = None
-    failure: Any = None  # runs.failures.Failure | None; a plain value, not typed here to keep this file a leaf
+    failure: Failure | None = None
     price: float | None = None
     spent_hours: float = 0.0
 
