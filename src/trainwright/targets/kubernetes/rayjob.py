@@ -19,6 +19,7 @@ DRIVER = ("python3", "-P", "-m", "trainwright.targets.ray.driver")
 _HEAD = Resources(cpu=2, memory=8 * 2**30)
 _SUBMITTER = Resources(cpu=1, memory=2**30)
 _LEAST, _MOST = 1, 16
+_OBJECT_STORE = str(10**9)  # bytes; by itself Ray would take 30 % of the memory, more than /dev/shm has
 #: Ray's own processes need some of a node: a core and a tenth of the memory stay with them.
 _RAYS_CPU = 1
 
@@ -59,7 +60,9 @@ def cluster_spec(run: Run, *, least: int, most: int) -> dict[str, Any]:
                     "replicas": least if elastic else run.nodes,
                     "minReplicas": least if elastic else run.nodes,
                     "maxReplicas": most if elastic else run.nodes,
-                    "rayStartParams": {},
+                    "rayStartParams": {
+                        "object-store-memory": why(_OBJECT_STORE, "data goes past it: /dev/shm is for the ranks")
+                    },
                     "template": _worker(run),
                 }
             ],
