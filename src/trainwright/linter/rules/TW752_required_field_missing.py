@@ -35,6 +35,8 @@ class RequiredFieldMissing(ObjectRule):
                 continue
             if subject.kind == "EC2NodeClass" or (departure.name == "name" and not departure.path):
                 continue
+            if departure.name == "name" and departure.path[-2:] == ("failurePolicy", "rules"):
+                continue  # JobSet's webhook names the rules of a failure policy itself.
             place = ".".join(departure.path) or subject.kind
             yield self.hit(
                 departure.node,
