@@ -16,6 +16,7 @@ from trainwright.errors import AnswerNo, InputError
 from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import RunFolder
+from trainwright.training import trainer
 from trainwright.training.guard import NonFinite
 from trainwright.training.signals import StopRequest
 from trainwright.training.trainer import train
@@ -256,3 +257,23 @@ def test_engines_that_are_not_there_yet_are_refused(
     run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, **fields)
     with pytest.raises(AnswerNo, match=text):
         train(run, 1, StopRequest())
+
+
+@pytest.mark.parametrize(("look", "step"), [(0, 0), (1, 6)], ids=["baseline", "last"])
+def test_a_request_to_stop_ends_an_evaluation_and_the_next_start_makes_it(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path, monkeypatch: pytest.MonkeyPatch, look: int, step: int
+) -> None:
+    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, evaluate={"batches": 1})
+    answers = iter([number == look for number in range(2)])
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "_BATCHES_BETWEEN_LOOKS", 1)
+        patch.setattr(trainer, "asked_to_stop", lambda stop: next(answers))
+        assert train(run, 1, StopRequest()) is TrainExit.RESUME_ME
+    dist.destroy_process_group()
+    assert run.metrics.exists() == (step > 0)
+    if step:
+        assert [line["step"] for line in lines(run, "eval")] == [0]
+        assert len(lines(run, "step")) == step
+    assert train(run, 2, StopRequest()) is TrainExit.FINISHED
+    assert [line["step"] for line in lines(run, "eval")] == [0, 6]
+    assert [line["step"] for line in lines(run, "step")] == [1, 2, 3, 4, 5, 6]

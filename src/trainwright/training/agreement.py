@@ -51,3 +51,11 @@ class Agreement:
             self._work = None
         valid, tokens, stop, save = self._own if self._alone else self._sums.tolist()
         return Agreed(valid, tokens, stop > 0, save > 0)
+
+
+def asked_to_stop(stop: object) -> bool:
+    """True on every rank when ``stop`` is true on any. Collective."""
+    asked = torch.tensor([int(bool(stop))])
+    if dist.get_world_size() > 1:
+        dist.all_reduce(asked)
+    return bool(asked.item())

@@ -6,6 +6,7 @@ things happen; what they are is in the files beside it.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import RunFolder
 from trainwright.spec.model import RunSpec
 from trainwright.training import schedules
-from trainwright.training.agreement import Agreement
+from trainwright.training.agreement import Agreement, asked_to_stop
 from trainwright.training.attention import choose_kernel
 from trainwright.training.batches import Batches, DeviceBatch, Slicing, StepBatch, device_mover
 from trainwright.training.devices import Device, current_device, join_process_group
@@ -165,6 +166,14 @@ def open_metrics(run: RunFolder, spec: RunSpec, plan: Plan, end: Horizon, device
     return Metrics(run.metrics if first else None, end.steps, share, open_sinks(spec, run) if first else ())
 
 
+class _Interrupted(Exception):
+    """All ranks know that one of them was asked to stop."""
+
+
+#: Of an evaluation. Each look is a tiny all-reduce.
+_BATCHES_BETWEEN_LOOKS = 8
+
+
 @dataclass
 class Trainer:
     """One run on one rank, built and ready. ``load``, ``loop`` and ``save`` are collective."""
@@ -189,6 +198,7 @@ class Trainer:
     clock: Clock = field(default_factory=Clock)
     _suspects: list[tuple[Suspect, torch.Tensor]] = field(default_factory=list)
     _saved_at: float = field(default_factory=time.monotonic)
+    _interrupted: bool = False
     _batches: Batches | None = None
 
     def load(self) -> None:
@@ -209,8 +219,10 @@ class Trainer:
 
     def loop(self) -> TrainExit:
         """Step until the end of the run, a request to stop, or early stopping."""
-        if self.progress.step == 0 and self.progress.evaluated_step < 0:
-            self.evaluate()
+        if self.progress.evaluated_step != self.progress.step in (0, self.end.steps):
+            self.evaluate()  # the baseline, or what a request to stop kept from being measured at the end
+        if self._interrupted:
+            return self._leave()
         if self.progress.gives_up(self.spec.early_stopping):
             return TrainExit.FINISHED
         rate = self._schedule()
@@ -223,8 +235,7 @@ class Trainer:
             with self.clock.phase("data"):
                 agreed = agreement.result()
             if agreed.stop:
-                self.events.write("signal", signal=self.stop.name, step=self.progress.step)
-                return TrainExit.RESUME_ME
+                return self._leave()
             if agreed.save:
                 self.save()
             self.profiler.before(batch.step + 1)
@@ -241,9 +252,16 @@ class Trainer:
             self.profiler.after(batch.step + 1)
             self._account(batch, agreed.tokens, gradients, update.norm, update.applied)
             self._log(batch, gradients, agreed.valid_tokens, update.norm, lr)
-            if self._after_step():
+            over = self._after_step()
+            if self._interrupted:
+                return self._leave()
+            if over:
                 return TrainExit.FINISHED
         return TrainExit.FINISHED
+
+    def _leave(self) -> TrainExit:
+        self.events.write("signal", signal=self.stop.name, step=self.progress.step)
+        return TrainExit.RESUME_ME
 
     def save(self, *, wait: bool = False) -> None:
         """Save the state as it is now, once it is known to be finite."""
@@ -257,14 +275,20 @@ class Trainer:
         self._saved_at = time.monotonic()
 
     def evaluate(self) -> bool:
-        """Measure the held-out loss, if anything is held out; True when the run should stop early."""
+        """Measure the held-out loss, if anything is held out; True when the run should stop early.
+
+        A request to stop is not kept waiting: the evaluation is given up, and made when the run goes on at its end.
+        """
         if not len(self.prepared.eval):
             return False
         self._settle()
         parallel, device = self.stepper.parallel, self.device
         move = self._mover()
+        looked = itertools.count(1)
 
         def summed_loss(batch: Batch) -> tuple[torch.Tensor, int]:
+            if next(looked) % _BATCHES_BETWEEN_LOOKS == 0 and asked_to_stop(self.stop):
+                raise _Interrupted
             return self.stepper.loss(move(batch)), batch.valid_tokens * self.data.counts
 
         def over_ranks(totals: Totals) -> Totals:
@@ -276,17 +300,20 @@ class Trainer:
         at_most = self.spec.evaluate.batches
         with self.clock.phase("evaluate"), torch.no_grad():
             parallel.module.eval()
-            result = held_out(
-                self.prepared.eval,
-                objective(self.spec, self.prepared, "eval", self._pad_to()),
-                summed_loss,
-                batch_size=self.layout.micro_batch_size,
-                at_most=at_most * self.layout.global_batch_size if at_most else None,
-                data_rank=self.data.rank,
-                data_ranks=self.data.size,
-                sum_over_ranks=over_ranks,
-                bytes_per_token=self.prepared.manifest.bytes_per_eval_token,
-            )
+            try:
+                result = held_out(
+                    self.prepared.eval,
+                    objective(self.spec, self.prepared, "eval", self._pad_to()),
+                    summed_loss,
+                    batch_size=self.layout.micro_batch_size,
+                    at_most=at_most * self.layout.global_batch_size if at_most else None,
+                    data_rank=self.data.rank,
+                    data_ranks=self.data.size,
+                    sum_over_ranks=over_ranks,
+                    bytes_per_token=self.prepared.manifest.bytes_per_eval_token,
+                )
+            except _Interrupted:
+                result, self._interrupted = None, True
             parallel.rest()
             parallel.module.train()
         if result is None:
@@ -336,11 +363,11 @@ class Trainer:
         self.progress.samples = self.end.samples_before(batch.step + 1)
         self.progress.tokens += tokens
         if applied is None:
-            self._suspects.append((Suspect(batch, gradients), norm))
+            self._suspects.append((Suspect.of(batch, gradients), norm))
         elif not applied:
             self.progress.skipped += 1
             if self.spec.nan == "stop" and self.stepper.scale.at_bottom:
-                raise NonFinite(accuse(Suspect(batch, gradients), self.prepared.train.origins))
+                raise NonFinite(accuse(Suspect.of(batch, gradients), self.prepared.train.origins))
 
     def _settle(self) -> None:
         """Look at the steps that nobody has looked at yet, before anything is told about them or kept of them."""
