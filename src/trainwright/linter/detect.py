@@ -18,8 +18,8 @@ EXTENSIONS: dict[str, Language] = {
     ".sh": "shell", ".bash": "shell", ".sbatch": "shell", ".slurm": "shell", ".srun": "shell", ".sub":
         "shell",
     ".py": "python", ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
-    ".toml": "none", ".ini": "none", ".cfg": "none", ".lock": "none",
 }  # fmt: skip
+_OF_OTHERS = (".toml", ".ini", ".cfg", ".lock")
 TEMPLATE_SUFFIXES = (".tmpl", ".tpl", ".template", ".j2", ".jinja", ".jinja2", ".in", ".envsubst", ".example")
 FENCES: dict[str, Language] = {
     "yaml": "yaml", "yml": "yaml", "json": "json", "bash": "shell", "sh": "shell", "shell": "shell",
@@ -59,7 +59,7 @@ def language_of(path: str, content: str) -> Language:
     for extension, language in EXTENSIONS.items():
         if name.endswith(extension):
             return language
-    return sniff(content)
+    return "none" if name.endswith(_OF_OTHERS) else sniff(content)
 
 
 def sniff(content: str) -> Language:

@@ -72,7 +72,10 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
 def _annotations(tree: ast.Module) -> Iterator[ast.expr]:
     """Annotations: they need not be evaluated."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.AnnAssign) or (isinstance(node, ast.arg) and node.annotation is not None):
-            yield node.annotation
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
-            yield node.returns
+        found: ast.expr | None = None
+        if isinstance(node, ast.AnnAssign | ast.arg):
+            found = node.annotation
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found = node.returns
+        if found is not None:
+            yield found
