@@ -42,7 +42,7 @@ class QuantityUnit(ObjectRule):
 
     def check(self, subject: KubernetesObject, project: Project) -> Iterator[Hit]:
         """Amounts of resources and sizes of volumes, where the text has something that looks like a wrong unit."""
-        content = subject.text.content
+        content = subject.text.content[subject.node.start : subject.node.end]
         if subject.kind in ("ConfigMap", "Secret", "CustomResourceDefinition"):
             return
         if not (_SUSPECT.search(content) or _MILLI_BYTES.search(content)):

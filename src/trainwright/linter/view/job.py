@@ -239,7 +239,7 @@ class JobLaunch:
         """Whether the accelerators are Neuron devices or cores."""
         return self.job.accelerator in NEURON_RESOURCES
 
-    @property
+    @cached_property
     def checkpoint_path(self) -> Known[str] | None:
         """Where the program is told to save, when an option says so."""
         for name in CHECKPOINT_FLAGS:
