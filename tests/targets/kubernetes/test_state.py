@@ -345,3 +345,12 @@ def test_of_the_nodes_that_are_meant_it_is_told_what_closes_them() -> None:
     reason = state_of(replace(snapshot, nodes=tuple(nodes))).reason
     assert reason is not None
     assert reason.id == "ksched-affinity"
+
+
+def test_what_ended_the_attempt_before_is_told_first_while_the_next_one_waits() -> None:
+    before = replace(pod_view(disrupted("DeletionByPodGC", "PodGC: node no longer exists")), gone=True)
+    snapshot = seen(jobset(restarts=1), waiting())
+    reason = state_of(replace(snapshot, pods=(before, *snapshot.pods), attempt=2)).reason
+    assert reason is not None
+    assert reason.id == "ksched-insufficient-device"
+    assert reason.sentence.index("node of the pod was deleted") < reason.sentence.index("4 node(s)")

@@ -85,8 +85,11 @@ def _live(seen: Snapshot, stage: Stage, name: str, pods: Sequence[PodView], out:
         return replace(base, phase=phase, reason=_restarted(seen, name), since=begun)
     placed = [pod for pod in alive if pod.node is not None]
     reason = why_waiting(seen, stage, alive)
-    if reason is None or reason.id in _JUST_STARTING:
-        reason = _restarted(seen, name) or reason
+    before = _restarted(seen, name)
+    if before is not None and (reason is None or reason.id in _JUST_STARTING):
+        reason = before
+    elif before is not None and reason is not None:  # why it waits now, but first what had happened
+        reason = replace(reason, sentence=f"{before.sentence} {reason.sentence}")
     if reason is None and not alive and pods:
         reason = _reason("k8s-restarting", "unknown", f"{name} is being started again")
     if reason is None and out.fate == "live":
