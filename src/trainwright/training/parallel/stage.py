@@ -132,9 +132,7 @@ class Cutter:
         name = f"{self.names.embedding}.weight"
         if not self.is_tied or name in dict(self.model.named_parameters()):
             return []
-        what = (
-            f"{type(self.model).__name__} calls its tied matrix after the head, which is not on the first stage"
-        )
+        what = f"{type(self.model).__name__} calls its tied matrix after the head, which is not on the first stage"
         return [(what, "pp: 1, or tie_word_embeddings: false in its config")]
 
     def stage(self, part: Part, blocks: Sequence[nn.Module]) -> nn.Module:
