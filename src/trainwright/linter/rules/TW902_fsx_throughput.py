@@ -37,6 +37,14 @@ class FsxThroughput(ObjectRule):
             if subject.group != "fsx.services.k8s.aws":
                 return
         kind, asked = holder.get("deploymentType"), holder.get("perUnitStorageThroughput")
+        if kind.string is not None and kind.string not in read_rows("fsx") and not kind.unknown:
+            yield self.hit(
+                kind,
+                f"FSx for Lustre has no deployment type {kind.string}: the request is refused and the claim stays "
+                "Pending",
+                f"one of {', '.join(read_rows('fsx'))}",
+            )
+            return
         if asked.integer is None or kind.unknown or holder.open or holder.get("storageType").string == "HDD":
             return
         row = read_rows("fsx").get(kind.string or default)
