@@ -52,6 +52,11 @@ class JobRecord:
         """The stage whose object gives the run its reference."""
         return next((one for one in self.stages if one.name == "train" or one.holds_all), self.stages[-1])
 
+    @property
+    def reached(self) -> int:
+        """The last attempt that is known of."""
+        return self.final.attempt if self.final is not None else self.first_attempt
+
     def with_applied(self, stage: str) -> JobRecord:
         """With one more stage submitted."""
         return replace(self, applied=tuple(dict.fromkeys([*self.applied, stage])))
@@ -75,6 +80,12 @@ class JobRecord:
             return found if stages else None
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
+
+
+def node_price(run: RunFolder) -> float | None:
+    """US dollars an hour and node, by the plan; None where it names no cost."""
+    plan = run.plan()
+    return plan.cost / plan.hours / run.spec().compute.nodes if plan.cost and plan.hours else None
 
 
 def wanted(record: JobRecord) -> Wanted:

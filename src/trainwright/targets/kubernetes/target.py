@@ -33,7 +33,7 @@ from trainwright.targets.kubernetes.cluster import Cluster
 from trainwright.targets.kubernetes.ending import clear, until_gone
 from trainwright.targets.kubernetes.look import History, Looked, look
 from trainwright.targets.kubernetes.place import last_attempt, names, runs_folder
-from trainwright.targets.kubernetes.record import JobRecord, read_record, wanted, write_record
+from trainwright.targets.kubernetes.record import JobRecord, node_price, read_record, wanted, write_record
 from trainwright.targets.kubernetes.state import next_stage
 from trainwright.targets.kubernetes.watch import Watch, watch_for
 from trainwright.targets.logs import follow_logs, read_logs, sources
@@ -207,12 +207,12 @@ class KubernetesTarget:
         stages = submission.stages_of(objects)
         if not stages:
             raise InputError([Problem(str(run.bundle), what="holds no stage of a run", instead="render it again")])
-        attempt = 1 if before is None else max(last_attempt(run), _attempts(before)) + 1
+        attempt = 1 if before is None else max(last_attempt(run), before.reached) + 1
         kept = () if again or before is None else before.completed
         self._install(run, rendered)
         record = JobRecord(
             rendered.target, cluster.context, cluster.namespace, rendered.where.get("name") or stages[-1].object_name,
-            stages, time.time(), attempt, kept, kept, None, _node_price(run),
+            stages, time.time(), attempt, kept, kept, None, node_price(run),
         )  # fmt: skip
         first = next(stage for stage in stages if stage.name not in kept)
         if before is not None:
@@ -393,16 +393,6 @@ class PyTorchJobTarget(KubernetesTarget):
 
     name = "pytorchjob"
     kinds = (("kubeflow.org/v1", "PyTorchJob"),)
-
-
-def _node_price(run: RunFolder) -> float | None:
-    """US dollars an hour and node, by the plan; None where it names no cost."""
-    plan = run.plan()
-    return plan.cost / plan.hours / run.spec().compute.nodes if plan.cost and plan.hours else None
-
-
-def _attempts(record: JobRecord) -> int:
-    return record.final.attempt if record.final is not None else record.first_attempt
 
 
 def _not_submitted(run: RunFolder) -> JobState:
