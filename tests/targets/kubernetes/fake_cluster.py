@@ -68,8 +68,17 @@ class FakeCluster:
         namespace: str | None = None,
         everywhere: bool = False,
     ) -> list[Object]:
-        self._asking(f"list {resource.kind}")
-        return [one for (kind, _), one in self.objects.items() if kind == resource.kind and _fits(one, labels)]
+        self._asking(f"list {resource.kind}" + (f" of {namespace}" if namespace else ""))
+        found = [one for (kind, _), one in self.objects.items() if kind == resource.kind and _fits(one, labels)]
+        if resource is EVENT:  # events about nodes are kept in the namespace `default`
+            about_nodes = {"Node", "NodeClaim"} if namespace == "default" else None
+            return [
+                one
+                for one in found
+                if (one["involvedObject"]["kind"] in ("Node", "NodeClaim")) == (about_nodes is not None)
+                and (not fields or fields == f"involvedObject.kind={one['involvedObject']['kind']}")
+            ]
+        return found
 
     def apply(self, object_: Object, *, dry_run: bool = False) -> Object:
         name = f"{object_['kind']}/{object_['metadata']['name']}"

@@ -354,3 +354,13 @@ def test_what_ended_the_attempt_before_is_told_first_while_the_next_one_waits() 
     assert reason is not None
     assert reason.id == "ksched-insufficient-device"
     assert reason.sentence.index("node of the pod was deleted") < reason.sentence.index("4 node(s)")
+
+
+def test_of_a_pod_that_nobody_saw_end_it_is_told_what_became_of_its_node() -> None:
+    gone = replace(pod_view(pod(RUN, "old", node="n7")), gone=True, running=False)
+    removed = event("Node", "n7", "RemovingNode", "Node n7 event: Removing Node n7 from Controller")
+    snapshot = seen(jobset(restarts=1), pod(RUN, "new"), events=(removed,))
+    reason = state_of(replace(snapshot, pods=(gone, *snapshot.pods), attempt=2)).reason
+    assert reason is not None
+    assert (reason.id, reason.class_) == ("k8s-restarted", "node-lost")
+    assert "old on n7" in reason.sentence

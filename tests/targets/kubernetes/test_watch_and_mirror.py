@@ -113,3 +113,13 @@ def test_an_attempt_is_counted_when_a_pod_takes_the_place_of_another_and_not_whe
     launcher = cluster.pod(RUN, "l")
     launcher["metadata"]["labels"]["training.kubeflow.org/replica-type"] = "launcher"
     assert attempt_of(1, [first, pod_view(launcher)], 0) == 1
+
+
+def test_what_is_told_about_the_nodes_of_a_run_is_found_where_it_is_kept() -> None:
+    cluster = FakeCluster()
+    watch = Watch(cluster, Clock())
+    cluster.pod(RUN, "p", phase="Pending")
+    cluster.event("Node", "n1", "NodeNotReady", "Node is not ready")
+    cluster.event("Node", "n2", "NodeNotReady", "of somebody else")
+    cluster.event("NodeClaim", "gpu-1", "Launched", "not nominated for us")
+    assert [one.message for one in watch.look([WANTED])[RUN].events] == ["Node is not ready"]

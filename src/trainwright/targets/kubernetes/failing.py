@@ -119,6 +119,11 @@ def _by_cluster(pod: PodView, events: Sequence[Event], at: float) -> Iterator[Ma
             texts.append(("kubelet", one.message))
         if pod.node and one.kind in ("Node", "NodeClaim") and one.name == pod.node and one.reason in _NODE_EVENTS:
             texts.append(("karpenter", one.message))
+        if pod.gone and pod.node and one.about == ("Node", pod.node) and one.at >= (pod.started or 0.0):
+            # nobody saw how the pod ended: what became of its node tells
+            gone = f"Node {pod.node} which was running pod {pod.name} is unresponsive"
+            texts += [("kubelet", "PodGC: node no longer exists")] if one.reason == "RemovingNode" else []
+            texts += [("kubelet", gone)] if one.reason == "NodeNotReady" else []
     for ended in pod.ended:
         if ended.code != 0:
             texts += [("kubelet", f"reason={ended.reason} exitCode={ended.code}"), ("kubelet", ended.text)]

@@ -146,7 +146,7 @@ def _restarted(seen: Snapshot, stage: str) -> Reason | None:
     """Why this is not the first attempt, by what is left of the one before."""
     if seen.attempt <= seen.first_attempt:
         return None
-    before = [pod for pod in seen.pods if pod.stage in ("", stage) and (pod.failed or pod.disrupted)]
+    before = [pod for pod in seen.pods if pod.stage in ("", stage) and (pod.failed or pod.disrupted or pod.gone)]
     before = [pod for pod in before if pod.gone or not pod.running]
     before = _latest(before)
     next_step = f"trainwright events {seen.run_id}"

@@ -21,6 +21,7 @@ from trainwright.targets.kubernetes.snapshot import Event, event, events_of, own
 T = TypeVar("T")
 _FIRST, _LONGEST, _GROWTH = 1.0, 10.0, 1.4
 _NAMED = 50  # so many runs are named in a selector; of more, all of the namespace are listed
+_NODE_EVENTS_IN = "default"
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _KUEUE = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 
@@ -56,6 +57,7 @@ class Watch:
         self._seen: dict[str, Seen] = {}
         self._asked: dict[str, float] = {}
         self._done: dict[str, float] = {}
+        self._nodes: dict[str, set[str]] = {}  # of each run, also of pods that are gone
         self._kept: dict[str, tuple[float, Any]] = {}  # Any: whatever a reader gave
         self._interval = _FIRST
         self.queries = 0
@@ -109,6 +111,8 @@ class Watch:
         pods = self._list(POD, selector)
         restless = self._restless(objects, pods)
         events = [event(one) for one in self._optional(EVENT)] if restless else []
+        if restless:
+            events += self.kept("events of nodes", self._node_events)
         queued = any(_QUEUE_LABEL in _labels(one) for one in objects.values())
         workloads = self._optional_kind(_KUEUE, "Workload") if restless and queued else []
         volcano = any(version.startswith("batch.volcano.sh") for version, _ in kinds)
@@ -149,9 +153,11 @@ class Watch:
             for claim in map(_name, claims)
             if any(claim in one.message for one in events if one.name in pod_names)
         }
+        nodes = self._nodes.setdefault(name, set())
+        nodes.update(str(pod["spec"]["nodeName"]) for pod in mine if (pod.get("spec") or {}).get("nodeName"))
         named = {
             *pod_names, *(object_name for _, _, object_name in wanted.objects), *map(_name, loads),
-            *map(_name, pod_groups), *claimed, *(str((pod.get("spec") or {}).get("nodeName")) for pod in mine),
+            *map(_name, pod_groups), *claimed, *nodes,
             *(str(one["persistentVolumeClaim"].get("claimName")) for pod in mine
               for one in (pod.get("spec") or {}).get("volumes") or () if one.get("persistentVolumeClaim")),
         }  # fmt: skip
@@ -181,6 +187,18 @@ class Watch:
     def _list(self, resource: Resource, labels: str = "") -> Objects:
         self.queries += 1
         return self.cluster.list(resource, labels=labels, everywhere=not resource.namespaced)
+
+    def _node_events(self) -> list[Event]:
+        """What is told about nodes, also of those being made: objects of no namespace have it in ``default``."""
+        if self.cluster.namespace == _NODE_EVENTS_IN:
+            return []
+        found: Objects = []
+        for kind in ("Node", "NodeClaim"):
+            with contextlib.suppress(TrainwrightError):
+                self.queries += 1
+                fields = f"involvedObject.kind={kind}"
+                found += self.cluster.list(EVENT, fields=fields, namespace=_NODE_EVENTS_IN)
+        return [event(one) for one in found]
 
     def _optional(self, resource: Resource) -> Objects:
         """What may not be readable by everybody: the answer is then without it."""
