@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from trainwright.linter.documents import PythonDocument
@@ -40,7 +39,7 @@ class NeuronXlaEnded(PythonRule):
             first = min(trains, key=lambda call: (call.node.lineno, call.node.col_offset))
             sure = project.versions.at_least("neuron", "2.30")
             yield self.hit(
-                subject.span(first.node.func) if isinstance(first.node, ast.Call) else first.span,
+                first.span,
                 "this trains through PyTorch/XLA, which Neuron supports up to SDK 2.29 only: newer releases and "
                 "images cannot run it",
                 "an image and driver of SDK 2.29 or older with PyTorch 2.9 at most, or a port to native PyTorch on "

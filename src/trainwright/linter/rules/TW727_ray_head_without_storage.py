@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -52,7 +51,7 @@ class RayHeadWithoutStorage(JobRule):
 def _storage_paths(module: PythonDocument) -> Iterator[str]:
     for call in calls_of(module, "ray.train.RunConfig", "ray.air.RunConfig", "ray.air.config.RunConfig"):
         value = literal(call.keyword("storage_path"))
-        if isinstance(value, str) and value.startswith("/") and isinstance(call.node, ast.Call):
+        if isinstance(value, str) and value.startswith("/"):
             yield value
 
 
