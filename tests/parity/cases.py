@@ -115,8 +115,8 @@ def network(case: Case, own_attention: bool, dtype: torch.dtype) -> nn.Module:
     torch.manual_seed(8)
     for name, parameter in adapted.named_parameters():
         if parameter.requires_grad:  # B starts at zero, which would hide A's gradient
-            nn.init.normal_(parameter, std=0.2)
-            parameter.data = parameter.data.to(dtype)
+            # Drawn in fp64: fp32 would draw other numbers, not rounded ones.
+            parameter.data = torch.empty(parameter.shape, dtype=torch.float64).normal_(std=0.2).to(dtype)
         assert parameter.requires_grad == ("lora_" in name)
     return adapted
 

@@ -154,7 +154,7 @@ def _agree(path: KeyPath, value: Any, says: Any) -> bool:
     if path[-1] == "enabled":
         return bool(value) == bool(says)
     if path[-1] == "device":
-        return (None if value == "none" else value) == says
+        return bool((None if value == "none" else value) == says)
     if path[-1] == "type":
         return str(value).lower() == str(says).lower()
     numbers = [float(x) for x in (value, says) if isinstance(x, int | float) and not isinstance(x, bool)]

@@ -146,8 +146,9 @@ class DeepSpeedEngine(DataParallel):
         for number, one in enumerate(work):
             self.engine.set_gradient_accumulation_boundary(is_last(number, len(work)))
             loss, total = compute(self.module, one.seed, one.batch, one.weight, one.row_weight)
-            # Its own division by the number of micro-batches is for means; the weight has divided already.
-            self.engine.backward(loss, scale_wrt_gas=False)
+            # Its own division by the number of micro-batches is for means; the weight has divided already. A product,
+            # because at stage 0 a hook on the module's own output would divide it all the same.
+            self.engine.backward(loss * 1.0, scale_wrt_gas=False)
             losses.append(total)
         return tuple(losses)
 
@@ -206,9 +207,11 @@ class DeepSpeedStepper(Stepper):
             owner = number % dist.get_world_size()
             mine = owner == dist.get_rank()
             shape = getattr(parameter, "ds_shape", parameter.shape)
-            sources = {None: state["model"].get(name), **{k: state["optimizer"].get(name, {}).get(k) for k in keys}}
-            for key, source in sources.items():
-                value = source.to(device, torch.float32) if mine else torch.empty(shape, device=device)
+            for key in (None, *keys):
+                held = state["model"] if key is None else state["optimizer"].get(name, {})
+                value = torch.empty(shape, device=device)
+                if mine:
+                    value.copy_(held[name if key is None else key])
                 dist.broadcast(value, src=owner)
                 _put(parameter, value, key)
             if mine and "step" in state["optimizer"][name]:
@@ -217,9 +220,7 @@ class DeepSpeedStepper(Stepper):
             most = torch.tensor(steps)
             dist.all_reduce(most, dist.ReduceOp.MAX)
             steps = float(most)
-        for held in self._base.state.values():
-            if "step" in held:
-                held["step"] = torch.full_like(held["step"], steps) if torch.is_tensor(held["step"]) else int(steps)
+        self._set_steps(steps)
 
     @property
     def _base(self) -> torch.optim.Optimizer:
@@ -228,25 +229,39 @@ class DeepSpeedStepper(Stepper):
 
     def _make_states(self) -> None:
         """Give an optimizer that has not stepped its zeros: a step of gradients of zero at rate zero."""
-        groups = [p for group in self._base.param_groups for p in group["params"]]
-        if all(parameter in self._base.state for parameter in groups):
+        missing = [(group, flat) for group, flat in self._flats() if flat not in self._base.state]
+        if not missing:
             return
-        rates = [group["lr"] for group in self._base.param_groups]
-        for group in self._base.param_groups:
-            group["lr"] = 0.0
-        for parameter in groups:
-            parameter.grad = torch.zeros_like(parameter)
-        self._base.step()
-        for group, rate in zip(self._base.param_groups, rates, strict=True):
-            group["lr"] = rate
-        for parameter in groups:
-            parameter.grad = None
-        for held in self._base.state.values():
-            if "step" in held:
-                held["step"] = torch.zeros_like(held["step"]) if torch.is_tensor(held["step"]) else 0
+        kept = [(group, group["params"], group["lr"]) for group in self._base.param_groups]
+        for group, _, _ in kept:
+            group["params"], group["lr"] = [], 0.0
+        for group, flat in missing:
+            gradient, flat.grad = flat.grad, torch.zeros_like(flat)
+            group["params"] = [flat]
+            self._base.step()
+            group["params"], flat.grad = [], gradient
+        for group, parameters, rate in kept:
+            group["params"], group["lr"] = parameters, rate
+        self._set_steps(0.0)
         link = getattr(self.parallel.engine.optimizer, "_lazy_init_hp_params_optimizer_state", None)
         if link is not None:
             link()
+
+    def _flats(self) -> list[tuple[dict[str, Any], Tensor]]:
+        """The tensors that the optimizer updates on this rank, with their groups. Stage 3 puts each into its group
+        for its own update alone.
+        """
+        zero = self.parallel.engine.optimizer
+        if hasattr(zero, "fp32_partitioned_groups_flat"):
+            groups = zero.sub_group_to_group_id
+            flats = enumerate(zero.fp32_partitioned_groups_flat)
+            return [(self._base.param_groups[groups[number]], flat) for number, flat in flats]
+        return [(group, flat) for group in self._base.param_groups for flat in group["params"]]
+
+    def _set_steps(self, steps: float) -> None:
+        for held in self._base.state.values():
+            if "step" in held:
+                held["step"] = torch.full_like(held["step"], steps) if torch.is_tensor(held["step"]) else int(steps)
 
     def _keys(self) -> list[str]:
         """Names of the optimizer's tensors as large as a parameter."""
