@@ -9,6 +9,8 @@ import pytest
 from parity import checks
 from parity.cases import Case
 from parity.pool import CaseFailed, Pool
+from trainwright.models.registry import family
+from trainwright.models.tensor_parallel import CUT_BY_TENSOR
 
 TP = {"tp": 2, "micro_batch_size": 1}
 SP = {**TP, "sequence_parallel": True}
@@ -80,8 +82,12 @@ def test_blocks_that_flatten_positions_cannot_split_them(two: Pool) -> None:
         two.run("parity.cases:steps", Case(SP, model="opt"))
 
 
+def test_the_planner_offers_what_is_proved_here() -> None:
+    assert {family(kind).name for kind in (*FAMILIES, "llama")} == CUT_BY_TENSOR
+
+
 def test_latent_attention_is_refused(two: Pool) -> None:
-    with pytest.raises(CaseFailed, match=r"AnswerNo: tp=2: no rule cuts .*latent attention"):
+    with pytest.raises(CaseFailed, match=r"AnswerNo: tp=2: .* no rule cuts .*latent attention"):
         two.run("parity.cases:steps", Case(TP, model="deepseek_v3"))
 
 

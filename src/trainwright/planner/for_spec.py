@@ -15,6 +15,7 @@ from trainwright.facts import machine_file, machines, prices
 from trainwright.models import registry
 from trainwright.models.shape import ModelShape
 from trainwright.models.stages import IN_STAGES, balanced_stages
+from trainwright.models.tensor_parallel import CUT_BY_TENSOR
 from trainwright.planner import explicit
 from trainwright.planner.answer import Question, answer
 from trainwright.planner.inputs import dims_of, machine_of, overlay_of
@@ -134,6 +135,8 @@ def _space(loaded: Loaded, shape: ModelShape) -> Space:
     if spec.train is None:
         if shape.family not in IN_STAGES:
             forced.setdefault("pp", 1)
+        if shape.family not in CUT_BY_TENSOR:
+            forced.setdefault("tp", 1)
         space = replace(space, schedules=("1f1b", "interleaved"))
     return space if spec.parallelism.stages is None else _staged(loaded, space, shape.layers)
 

@@ -210,3 +210,25 @@ def _reader(name: str, view: View | None) -> Callable[[nn.Module], Tensor | None
         return local if view is None or local is None else view(local)
 
     return read
+
+
+def on_input(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    """A hook that passes the hidden states, a module's first argument or ``hidden_states``, through ``function``."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args:
+            return (function(args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": function(kwargs["hidden_states"])}
+
+    return hook
+
+
+def on_output(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    """A hook that passes the hidden states, a module's output or its first, through ``function``."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (function(output[0]), *output[1:])
+        return function(output)
+
+    return hook

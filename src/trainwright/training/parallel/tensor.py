@@ -28,8 +28,17 @@ from trainwright.models.family import BlockNames, ModuleNames
 from trainwright.models.layout import Layout
 from trainwright.models.registry import FAMILIES, TEXT_MODELS, family, from_config
 from trainwright.models.shape import ModelShape
+from trainwright.models.tensor_parallel import CUT_BY_TENSOR
 from trainwright.training.parallel.parts import own_experts, wide_norm
-from trainwright.training.parallel.region import TensorRanks, View, compute_locally, cut_parameter, own_part
+from trainwright.training.parallel.region import (
+    TensorRanks,
+    View,
+    compute_locally,
+    cut_parameter,
+    on_input,
+    on_output,
+    own_part,
+)
 from trainwright.training.parallel.vocabulary import CutEmbedding, Vocabulary, cut_padding
 
 #: Attributes by which attention of some families counts its heads or splits its output.
@@ -83,6 +92,9 @@ def refusals(layout: Layout, model: Any) -> list[tuple[str, str]]:
     shape = from_config(model.config.to_dict(), where="config.json")
     names = family(kind).modules
     found = []
+    if family(kind).name not in CUT_BY_TENSOR:
+        right = f"tp: 1; these can: {', '.join(sorted(CUT_BY_TENSOR))}"
+        found.append((f"{asked}: model type {kind} was not proved to be right when cut", right))
     unknown = sorted({n for stack in names.stacks for n in stack.block.linears if not _is_placed(n)})
     if unknown:
         found.append((f"{asked}: no rule cuts {', '.join(unknown)} of model type {kind} (latent attention)", "tp: 1"))
@@ -145,8 +157,8 @@ class _Cutter:
                 path = paths[id(block)].rpartition(".")[0]
                 self._block(block, kinds.get(path) or next(iter(kinds.values())))
             if run and self.ranks.sequence:
-                run[0].register_forward_pre_hook(_on_input(self.ranks.split), with_kwargs=True)
-                run[-1].register_forward_hook(_on_output(self.ranks.join))
+                run[0].register_forward_pre_hook(on_input(self.ranks.split), with_kwargs=True)
+                run[-1].register_forward_hook(on_output(self.ranks.join))
         self._ends()
         for module in list(self.model.modules()):
             self._hold_whole(module)
@@ -160,7 +172,7 @@ class _Cutter:
             for path in [parent] if parent else [path for path in columns if "." not in path]:
                 region = block.get_submodule(path)
                 if not any(other and path.startswith(f"{other}.") for other in parents):
-                    region.register_forward_pre_hook(_on_input(self.ranks.enter), with_kwargs=True)
+                    region.register_forward_pre_hook(on_input(self.ranks.enter), with_kwargs=True)
                 self._note_partial(region)
                 self._count(region)
         for path, module in columns.items():
@@ -260,7 +272,7 @@ class _Cutter:
                 self._cut(experts, name, 0)
             self._mixins[experts] = own_experts(self.ranks, int(experts.num_experts))
             experts.num_experts //= self.ranks.size
-            block.get_submodule(path.rpartition(".")[0]).register_forward_hook(_on_output(self.ranks.leave))
+            block.get_submodule(path.rpartition(".")[0]).register_forward_hook(on_output(self.ranks.leave))
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -280,7 +292,7 @@ class _Cutter:
         if isinstance(head, nn.Linear):
             self._cut(head, "weight", 0)
             self._head_bias(head)
-            head.register_forward_pre_hook(_on_input(self.ranks.copy), with_kwargs=True)
+            head.register_forward_pre_hook(on_input(self.ranks.copy), with_kwargs=True)
 
     def _head_bias(self, head: nn.Linear) -> None:
         """Held whole and read in part: rows that ranks hold unequally many of cannot be cut by FSDP once more."""
@@ -369,28 +381,6 @@ def _of_stack(sizes: Sequence[int], dimension: int, ranks: TensorRanks) -> View:
     return view
 
 
-def _on_input(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """A hook that passes the hidden states, a module's first argument or ``hidden_states``, through ``function``."""
-
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if args:
-            return (function(args[0]), *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": function(kwargs["hidden_states"])}
-
-    return hook
-
-
-def _on_output(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """A hook that passes the hidden states, a module's output or its first, through ``function``."""
-
-    def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        if isinstance(output, tuple):
-            return (function(output[0]), *output[1:])
-        return function(output)
-
-    return hook
-
-
 def _leaving(ranks: TensorRanks, biased: nn.Module | None) -> Callable[..., Any]:
     """Sum a row-wise linear's output over ranks, then add its bias."""
 
@@ -402,4 +392,4 @@ def _leaving(ranks: TensorRanks, biased: nn.Module | None) -> Callable[..., Any]
         assert bias is not None
         return out + _local(bias).to(out.dtype)
 
-    return _on_output(leave)
+    return on_output(leave)
