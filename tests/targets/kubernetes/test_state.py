@@ -154,6 +154,9 @@ ENDS = [
     (seen(FAILED, pod(RUN, "p0", status=told(70, rank=1, exception=(
         "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled system error")))),
      "FAILED", "k8s-user-error", "NCCL error", 1),
+    (seen(FAILED, pod(RUN, "p0", status=ended(3, message="/s cannot be used by user 1000: Permission denied\n"
+                                              "may this user write there?"))),
+     "FAILED", "k8s-user-error", "/s cannot be used by user 1000: Permission denied may this user", None),
     (seen(FAILED, pod(RUN, "p0", status=told(76))), "FAILED", "k8s-non-finite", "not finite", None),
     (seen(FAILED, pod(RUN, "p0", status=told(77))), "FAILED", "k8s-hung-collective", "never finished", None),
     (seen(FAILED, pod(RUN, "p0", status=ended(139))), "FAILED", "kubelet-exit-139", "segmentation fault", None),

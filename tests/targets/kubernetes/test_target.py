@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from fake_cluster import NOW, FakeCluster, conditions, ended
 from kubernetes_specs import own_script, plan_of
 
 from trainwright.errors import AnswerNo, InputError, Problem, SystemUnreachable
-from trainwright.runs.folder import RunFolder
+from trainwright.runs.folder import RunFolder, default_runs
 from trainwright.spec.model import RunSpec
 from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.kubernetes import target as target_module
 from trainwright.targets.kubernetes.cluster import Object
 from trainwright.targets.kubernetes.labels import RUN, STAGE
+from trainwright.targets.kubernetes.place import runs_folder
 from trainwright.targets.kubernetes.record import read_record
 from trainwright.targets.kubernetes.target import JobSetTarget, JobTarget, KubernetesTarget
 from trainwright.targets.kubernetes.watch import Watch
@@ -248,6 +250,11 @@ def test_events_of_the_cluster_are_kept_once_each(
     cluster.event("Job", f"{ID}-prepare", "FailedCreate", "Error creating: no such luck")
     cluster.event("Job", "another", "FailedCreate", "not ours")
     tick(watch)
+    for one in cluster.objects.values():
+        if one["kind"] == "Event":
+            one["lastTimestamp"] = "2999-01-01T00:00:00Z"  # since the submit
+    cluster.event("Job", f"{ID}-prepare", "FailedCreate", "of an earlier run")
+    tick(watch)
     told = [e for e in target.events(ref) if e["kind"] == "cluster"]
     tick(watch)
     assert [e for e in target.events(ref) if e["kind"] == "cluster"] == told
@@ -305,3 +312,11 @@ def test_costs_are_those_of_the_pods_so_far(
     assert (
         target.status(ref).cost == 5.0
     )  # an hour of one of two nodes; the plan says 20 dollars for two hours of both
+
+
+def test_the_pods_storage_is_the_clients_folder_only_where_pods_run_as_this_user(tmp_path: Path) -> None:
+    run_dir = str(tmp_path / "shared" / ID)
+    (tmp_path / "shared").mkdir()
+    assert runs_folder(tmp_path / "b", ID, run_dir, None, os.geteuid()) == tmp_path / "shared"
+    assert runs_folder(tmp_path / "b", ID, run_dir, None, os.geteuid() + 1) == default_runs()
+    assert runs_folder(tmp_path / "b", ID, "/nowhere/x", None, os.geteuid()) == default_runs()

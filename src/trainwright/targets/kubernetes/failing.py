@@ -28,6 +28,7 @@ LIBRARIES = (
 #: What only the cluster knows, and no exit code can say.
 _CLUSTERS_OWN = ("hardware", "node-lost", "preempted", "oom", "timeout")
 _NODE_EVENTS = ("NodeNotReady", "SpotInterrupted", "InstanceUnhealthy", "InstanceTerminating", "InstanceStopping")
+_FEW = 500  # characters
 _ECHO_CODES = (TrainExit.RESUME_ME, 143)
 Retry = Literal["none", "same-node-ok", "other-node", "after-wait"]
 
@@ -139,7 +140,7 @@ def _by_program(stage: str, pod: PodView, last: Ended, at: float, best: Match | 
     code = int(told.get("code") or last.code)
     rank = _rank(last)
     text, where = str(told.get("exception") or ""), str(told.get("line") or "")
-    said = first_error(text or last.text)
+    said = first_error(text) if text else _few_words(last.text) or first_error(last.text)
     echo_text = said is not None and said.echo
     if said is not None and not text:
         text, where = said.text, said.where
@@ -154,6 +155,14 @@ def _by_program(stage: str, pod: PodView, last: Ended, at: float, best: Match | 
     retry: Retry = "none" if class_name in ("user-error", "config") else "same-node-ok"
     reason = Reason(id_, class_name, _sentence(f"{_who(rank, pod)}{sentence}"), next_step, retry, _raw(pod, last))
     return Cause(pod, reason, at, rank, echo)
+
+
+def _few_words(text: str) -> Failure | None:
+    """A short message as it is: its last line alone would often be the advice, not the error."""
+    lines = text.strip().splitlines()
+    if not 1 < len(lines) <= 3 or len(text) > _FEW or "Traceback" in text:
+        return None
+    return first_error(" ".join(lines))
 
 
 def _exception(stage: str, cause: Cause, text: str, rank: int | None) -> Reason:

@@ -67,13 +67,29 @@ def needs_of(objects: Iterable[Placed], kinds_: Iterable[tuple[str, str]], site:
     )
 
 
+def users_of(objects: Iterable[Placed]) -> set[int]:
+    """User ids that the pods' security contexts name."""
+    found: set[int] = set()
+    for one in objects:
+        for _, template in _templates(one):
+            user = (template["spec"].get("securityContext") or {}).get("runAsUser")
+            found |= {user} if type(user) is int else set()
+    return found
+
+
 def _pods(one: Placed) -> Iterator[PodNeed]:
+    for count, template in _templates(one):
+        yield _need(one.stage, count, template)
+
+
+def _templates(one: Placed) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Pod templates of an object, each with how many pods of it run at a time."""
     group = str(one.object_["apiVersion"]).rpartition("/")[0]
     kind = kinds.get(one.kind, group)
     for path in kind.pods if kind is not None else ():
         entries = _at(one.object_, path.each) if path.each else one.object_
         listed = entries.values() if isinstance(entries, Mapping) and path.each else entries
-        for entry in listed if path.each else [one.object_]:
+        for entry in (listed or ()) if path.each else [one.object_]:
             template = _at(entry, path.template)
             if not isinstance(template, Mapping) or not template.get("spec"):
                 continue
@@ -81,7 +97,7 @@ def _pods(one: Placed) -> Iterator[PodNeed]:
             for place in path.count:
                 value = _at(entry, place)
                 count *= value if isinstance(value, int) else 1
-            yield _need(one.stage, count, template)
+            yield count, template
 
 
 def _need(stage: str, count: int, template: Mapping[str, Any]) -> PodNeed:

@@ -32,6 +32,7 @@ from trainwright.targets.kubernetes import mirror, submission
 from trainwright.targets.kubernetes.cluster import Cluster
 from trainwright.targets.kubernetes.ending import clear, until_gone
 from trainwright.targets.kubernetes.look import History, Looked, look
+from trainwright.targets.kubernetes.needs import needs_of, users_of
 from trainwright.targets.kubernetes.place import last_attempt, names, runs_folder
 from trainwright.targets.kubernetes.record import JobRecord, node_price, read_record, wanted, write_record
 from trainwright.targets.kubernetes.state import next_stage
@@ -40,6 +41,7 @@ from trainwright.targets.logs import follow_logs, read_logs, sources
 
 _SCHEME = "k8s"
 SITE = "site.yaml"
+_CLOCKS_APART = 30.0  # seconds between this machine's clock and the cluster's; nodes have events of long ago
 _PULL_SECONDS = 2.0  # between two readings of the logs of running pods
 
 
@@ -72,7 +74,6 @@ class KubernetesTarget:
     def doctor(self, bundle: Bundle | None, site: Site) -> list[Check]:
         """What the cluster has and lacks for a run, or for this kind at all."""
         from trainwright.targets.kubernetes.doctor import examine
-        from trainwright.targets.kubernetes.needs import needs_of
 
         place = site.kubernetes or KubernetesSite()
         where = bundle.where if bundle is not None else {"context": place.context, "namespace": place.namespace}
@@ -82,7 +83,8 @@ class KubernetesTarget:
     def submit(self, bundle: Path, *, fresh: bool = False, runs: Path | None = None) -> JobRef:
         """Apply a bundle; see ``Target.submit``. Equal content has equal names, so two submits make one run."""
         rendered = self._read(bundle)
-        place = runs_folder(bundle, rendered.run_id, rendered.where.get("run_dir"), runs)
+        user = next(iter(users_of(submission.objects_of(rendered))), -1)
+        place = runs_folder(bundle, rendered.run_id, rendered.where.get("run_dir"), runs, user)
         known = names(place)
         name = identity.fresh(rendered.run_id, known) if fresh else identity.newest(rendered.run_id, known)
         run = RunFolder(place / (name or rendered.run_id))
@@ -282,7 +284,8 @@ class KubernetesTarget:
         pods = history.pods(seen.pods)
         if watch.due(f"logs of {run.root}", 0.0 if pull else _PULL_SECONDS):
             mirror.pull_logs(watch.cluster, run, pods, history.attempt(pods), only_ended=not pull)
-            mirror.tell_events(run, seen.events, history.attempt(pods))
+            recent = [one for one in seen.events if one.at >= record.at - _CLOCKS_APART]
+            mirror.tell_events(run, recent, history.attempt(pods))
         looked = look(watch, run, record, seen, pods)
         done = tuple(stage.name for stage in looked.snapshot.stages if looked.done(stage))
         if set(done) - set(record.completed):
