@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import ClassVar
 
 from trainwright.linter.documents import KubernetesObject
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
+from trainwright.linter.view.job import TrainingJob
 from trainwright.linter.view.machines import accepting
 from trainwright.linter.view.network import spans_nodes, uses_efa
 from trainwright.linter.view.nodepools import pool_types, pools_of
@@ -36,13 +38,8 @@ class NodesGetNoEfa(ObjectRule):
         kinds = [kind for pool in pools for _, kind in pool_types(pool)]
         if not kinds or not all(kind.efa and kind.count for kind in kinds):
             return
-        jobs = [
-            job
-            for job in project.jobs
-            if job.accelerated
-            and spans_nodes(job)
-            and any(pool in accepting(job, group, project) for group in job.workers for pool in pools)
-        ]
+        by_pool = _jobs_by_pool(project)
+        jobs = [job for pool in pools for job in by_pool.get(id(pool), ())]
         if jobs and not any(uses_efa(job) for job in jobs):
             most = max(kinds, key=lambda kind: kind.efa)
             yield self.hit(
@@ -52,3 +49,15 @@ class NodesGetNoEfa(ObjectRule):
                 "vpc.amazonaws.com/efa and networkInterfaces is not set, so traffic between the nodes has only TCP",
                 f"vpc.amazonaws.com/efa: {most.efa} in the jobs' limits, which makes Karpenter attach them",
             )
+
+
+@lru_cache(maxsize=2)
+def _jobs_by_pool(project: Project) -> dict[int, list[TrainingJob]]:
+    """Accelerated jobs that span nodes, by the pools (as ``id``) that accept their workers."""
+    found: dict[int, list[TrainingJob]] = {}
+    for job in project.jobs:
+        if job.accelerated and spans_nodes(job):
+            pools = {id(pool) for group in job.workers for pool in accepting(job, group, project)}
+            for pool in pools:
+                found.setdefault(pool, []).append(job)
+    return found
