@@ -88,8 +88,9 @@ def combine(codes: dict[int, int], stopped: bool = False) -> int:
     ended = [code for code in codes.values() if code != 0]
     if not ended:
         return TrainExit.FINISHED
-    resume = (TrainExit.RESUME_ME,) if stopped else ()
-    for code in (TrainExit.NON_FINITE, TrainExit.HUNG_COLLECTIVE, *resume, TrainExit.USER_ERROR):
+    resume: tuple[int, ...] = (TrainExit.RESUME_ME,) if stopped else ()
+    telling: tuple[int, ...] = (TrainExit.NON_FINITE, TrainExit.HUNG_COLLECTIVE, *resume, TrainExit.USER_ERROR)
+    for code in telling:
         if code in ended:
             return code
     failed = [code for code in ended if code != TrainExit.RESUME_ME]

@@ -36,7 +36,8 @@ class ZigZag:
         if self.size == 1:
             return np.arange(length)
         each = length // (2 * self.size)
-        return np.concatenate([np.arange(number * each, (number + 1) * each) for number in self.chunks()])
+        held: Places = np.concatenate([np.arange(number * each, (number + 1) * each) for number in self.chunks()])
+        return held
 
 
 #: A rank that holds its sequences whole.
