@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,20 @@ def tell_events(run: RunFolder, events: Iterable[Event], attempt: int) -> None:
     fresh = [one for one in events if one.uid not in told]  # what repeats itself is told once
     if not fresh:
         return
-    run.events.mkdir(parents=True, exist_ok=True)
     for one in fresh:
-        record = {
-            "v": 1, "t": one.at, "run_id": run.run_id, "attempt": attempt, "rank": SUPERVISOR, "kind": "cluster",
-            "object": f"{one.kind}/{one.name}", "reason": one.reason, "message": " ".join(one.message.split()),
-        }  # fmt: skip
-        jsonl.append(run.events / CLUSTER_EVENTS, record)
+        note(run, attempt, f"{one.kind}/{one.name}", one.reason, one.message, at=one.at)
         told[one.uid] = one.count
     _save(run, state)
+
+
+def note(run: RunFolder, attempt: int, object_: str, reason: str, message: str = "", at: float | None = None) -> None:
+    """Append one event of the cluster, or of what this client has done or seen; now, unless told otherwise."""
+    run.events.mkdir(parents=True, exist_ok=True)
+    record = {
+        "v": 1, "t": time.time() if at is None else at, "run_id": run.run_id, "attempt": attempt, "rank": SUPERVISOR,
+        "kind": "cluster", "object": object_, "reason": reason, "message": " ".join(message.split()),
+    }  # fmt: skip
+    jsonl.append(run.events / CLUSTER_EVENTS, record)
 
 
 def remember(run: RunFolder, pods: Sequence[PodView], now: float) -> tuple[PodView, ...]:

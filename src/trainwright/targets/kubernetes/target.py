@@ -223,6 +223,7 @@ class KubernetesTarget:
         submission.apply(cluster, [*submission.of_stage(objects, None), *submission.of_stage(objects, first)])
         with writing(run):
             write_record(run, record.with_applied(first.name))
+            mirror.note(run, attempt, f"{first.kind}/{first.object_name}", "Submitted")
         self._watch(cluster).forget(record.name)
 
     def _install(self, run: RunFolder, bundle: Bundle) -> None:
@@ -324,6 +325,8 @@ class KubernetesTarget:
         if record is not None and record.final is None:
             with writing(run):
                 write_record(run, replace(record, final=state))
+                said = state.reason.sentence if state.reason is not None else ""
+                mirror.note(run, state.attempt, f"{record.main.kind}/{record.main.object_name}", state.phase, said)
 
     def _read(self, folder: Path) -> Bundle:
         """Read and check a bundle; InputError for a damaged one and for another target's.
