@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright.errors import InputError, Problem
 from trainwright.models.layout import Layout, LayoutError
+from trainwright.planner.legality import divisors
 from trainwright.planner.plan import Plan, Reason
 from trainwright.spec.load import Loaded
 from trainwright.spec.model import Parallelism, RunSpec
@@ -98,12 +99,12 @@ def _batching(loaded: Loaded, degrees: dict[str, Any], reasons: list[Reason]) ->
     if isinstance(spec.micro_batch_size, int):
         if per_rank % spec.micro_batch_size:
             what = f"is {spec.micro_batch_size}, which does not divide the {per_rank} sequences of a rank"
-            divisors = [n for n in range(1, per_rank + 1) if per_rank % n == 0]
-            raise InputError([loaded.problem(("micro_batch_size",), what, f"one of {', '.join(map(str, divisors))}")])
+            legal = divisors(per_rank)
+            nearest = sorted(sorted(legal, key=lambda n: abs(n - int(spec.micro_batch_size)))[:8])
+            raise InputError([loaded.problem(("micro_batch_size",), what, f"one of {', '.join(map(str, nearest))}")])
         return spec.micro_batch_size, per_rank // spec.micro_batch_size
     stages = degrees.get("pp", 1)
-    divisors = [n for n in range(1, per_rank + 1) if per_rank % n == 0]
-    filling = [n for n in divisors if (per_rank // n) % stages == 0] or [1]
+    filling = [n for n in divisors(per_rank) if (per_rank // n) % stages == 0] or [1]
     size = max((n for n in filling if n * spec.sequence_length <= _AUTO_TOKENS), default=1)
     text = f"micro-batches of {size}: the largest that divides {per_rank} and holds at most {_AUTO_TOKENS} tokens"
     text += f" and gives a multiple of the {stages} pipeline stages." if stages > 1 else "."
