@@ -18,7 +18,7 @@ ADAPTERS: dict[str, Any] = {"method": "lora", "lora": {"rank": 2}}
 
 @pytest.mark.parametrize(
     ("precision", "fields"),
-    # Adapters in fp16 are below: DDP halves the first loss scale once more than FSDP2, so their steps are not the same.
+    # Adapters in fp16 are below: DDP halves the loss scale once more than FSDP2 at first, so their steps differ.
     [("bf16", {}), ("bf16", ADAPTERS), ("fp16", {})],
     ids=["bf16", "bf16, adapters", "fp16"],
 )
