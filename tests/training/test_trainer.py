@@ -176,15 +176,6 @@ def test_random_weights_are_a_function_of_the_seed(tmp_path: Path, tiny_model: P
     assert first[0] == first[1] != first[2]
 
 
-@pytest.mark.parametrize("name", ["tp", "cp"])
-def test_degrees_that_are_not_there_yet_are_refused(
-    tmp_path: Path, tiny_model: Path, tiny_text: Path, name: str
-) -> None:
-    run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={name: 2})
-    with pytest.raises(AnswerNo, match=rf"{name}=2.*parallelism\.{name}: 1"):
-        train(run, 1, StopRequest())
-
-
 def test_the_wrong_number_of_processes_is_refused(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:
     run = make_run(tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_shard": 2})
     with pytest.raises(AnswerNo, match="needs 2 processes but 1 were started"):

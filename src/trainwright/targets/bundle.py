@@ -75,8 +75,12 @@ class Bundle:
             listed = [(str(f["path"]), str(f["sha256"]), int(f["apply_order"])) for f in values["files"]]
             head = (values["run_id"], values["target"], values["versions"], values["where"], tuple(values["command"]))
         except NotADirectoryError as error:
-            instead = f"`trainwright run {folder}` starts it; `trainwright render {folder} --dir FOLDER` writes its bundle"
-            raise InputError([Problem(str(folder), what="is a file; a bundle is a folder", instead=instead)]) from error
+            instead = (
+                f"`trainwright run {folder}` starts it; `trainwright render {folder} --dir FOLDER` writes its bundle"
+            )
+            raise InputError(
+                [Problem(str(folder), what="is a file; a bundle is a folder", instead=instead)]
+            ) from error
         except OSError as error:
             instead = "`trainwright render SPEC --dir FOLDER` writes a bundle"
             problem = Problem(str(path), what=f"cannot be read: {error.strerror}", instead=instead)
