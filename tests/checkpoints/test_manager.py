@@ -221,6 +221,31 @@ def test_a_full_disk_fails_the_save_clearly_and_harms_nothing(tmp_path: Path, op
     assert_same_state(load_newest(tmp_path)[1], make_state(1))
 
 
+class FillingDisk(Disk):
+    """Takes some writes to the file of tensors, and then no more."""
+
+    def __init__(self, writes: int):
+        self.left = writes
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(descriptor, data)
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_tensor_is_named_not_torchs_confusion(tmp_path: Path) -> None:
+    state = {**make_state(2), "model": {f"w{number}": torch.zeros(64, 1024) for number in range(8)}}
+    with (
+        open_manager(tmp_path, asynchronous=False, disk=FillingDisk(1)) as manager,
+        pytest.raises(CheckpointFailed) as failure,
+    ):
+        manager.save(2, 2, 2, state)
+    assert "No space left on device [ENOSPC]" in failure.value.message
+    assert "enforce fail" not in str(failure.value)
+    assert "lower checkpoint.keep" in failure.value.way_out
+
+
 def test_a_real_file_size_limit_fails_the_save_clearly_and_harms_nothing(tmp_path: Path) -> None:
     save_steps(tmp_path, 1)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -137,6 +137,7 @@ def test_four_ranks_write_the_whole_of_each_parameter_once(
     [
         (Case({**EP2, "ep": 2}), "llama has no experts; set parallelism.ep: 1"),
         (mixtral(EP2, fields={"num_local_experts": 5}), "does not divide the 5 experts; use one of 1, 5"),
+        (mixtral({"cp": 2, "micro_batch_size": 1}), "over context ranks were not proved.*set parallelism.cp: 1"),
         (mixtral(EP2, experts={"balance": "bias"}), "those of mixtral have none; use experts.balance: loss"),
     ],
 )

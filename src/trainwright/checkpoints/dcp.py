@@ -220,6 +220,10 @@ class HashingFileSystem(FileSystem):  # type: ignore[misc]  # torch is not typed
         try:
             yield stream
             stream.close()
+        except RuntimeError as error:
+            if stream.refusal is not None:
+                raise stream.refusal from error
+            raise
         finally:
             stream.abandon()
         self.records[Path(path).name] = stream.record()

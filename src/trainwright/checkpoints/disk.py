@@ -77,6 +77,8 @@ class HashingStream(io.RawIOBase):
         self._descriptor = disk.create(path)
         self._digest, self._position, self._used = hashlib.sha256(), 0, 0
         self._handed = self._begun = 0
+        self.refusal: OSError | None = None
+        """Why the disk took no more. torch's writer of archives hides it behind an assertion of its own."""
         self._full: queue.Queue[tuple[bytearray, int] | None] = queue.Queue()
         self._free: queue.Queue[bytearray] = queue.Queue()
         self._made = 1
@@ -143,8 +145,12 @@ class HashingStream(io.RawIOBase):
         chunk, used = self._chunk, self._used
         self._full.put((chunk, used))
         view, written = memoryview(chunk)[:used], 0
-        while written < used:
-            written += self._disk.write(self._descriptor, view[written:])
+        try:
+            while written < used:
+                written += self._disk.write(self._descriptor, view[written:])
+        except OSError as error:
+            self.refusal = error
+            raise
         self._handed += used
         if self._handed - self._begun >= _WRITEBACK * _CHUNK:
             self._disk.start_writeback(self._descriptor, self._begun, self._handed - self._begun)

@@ -137,6 +137,8 @@ def _space(loaded: Loaded, shape: ModelShape) -> Space:
             forced.setdefault("pp", 1)
         if shape.family not in CUT_BY_TENSOR:
             forced.setdefault("tp", 1)
+        if shape.moe is not None:
+            forced.setdefault("cp", 1)  # not proved there, so the trainer refuses it
         space = replace(space, schedules=("1f1b", "interleaved"))
     return space if spec.parallelism.stages is None else _staged(loaded, space, shape.layers)
 

@@ -75,11 +75,16 @@ def wanted(network: nn.Module, layout: Layout, asked: Experts) -> Wanted | None:
         return None
     count = int(layers[0].experts.num_experts)
     _refuse(layout, count)
-    policy = choose_policy(asked, config, layers)
-    if policy.capacity is not None and max(layout.cp, layout.tp) > 1:
+    if layout.cp > 1:
         raise AnswerNo(
-            "experts.capacity is not in this version where sequences or experts are cut over cp or tp",
-            "set experts.capacity: none, or parallelism.cp: 1 and parallelism.tp: 1",
+            f"cp={layout.cp}: mixtures of experts over context ranks were not proved to be right",
+            "set parallelism.cp: 1; pp, tp, ep and dp cut this model",
+        )
+    policy = choose_policy(asked, config, layers)
+    if policy.capacity is not None and layout.tp > 1:
+        raise AnswerNo(
+            "experts.capacity is not in this version where experts are cut over tp",
+            "set experts.capacity: none, or parallelism.tp: 1",
         )
     return Wanted(stacks, policy, 1 + max(layer.number for layer in layers), len(layers), count)
 
