@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from trainwright.cli import main
+from trainwright.data import prepared
 from trainwright.data.prepared import PreparedData
 from trainwright.spec.model import RunSpec
 from trainwright.spec.write import to_yaml
@@ -52,11 +54,26 @@ def test_a_spec_file_is_prepared_where_its_runs_will_look(
     assert printed["eval"]["documents"] == 0
 
 
-def test_verify_names_a_damaged_file(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_made_anew_before_anything_trains_on_it(run_folder: Path) -> None:
+    assert code_of("prepare", str(run_folder)) == 0
+    folder = PreparedData.of_run(run_folder / "data.json").folder
+    tokens = next(folder.glob("train-*.tokens"))
+    good = tokens.read_bytes()
+    tokens.write_bytes(b"\0" * len(good))
+    assert code_of("prepare", str(run_folder)) == 0
+    assert tokens.read_bytes() == good
+
+
+def test_verify_names_a_damaged_file_of_data_too_large_to_be_read_each_time(
+    run_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "VERIFY_BYTES", 0)
     assert code_of("prepare", str(run_folder), "--verify") == 0
     folder = PreparedData.of_run(run_folder / "data.json").folder
     tokens = next(folder.glob("train-*.tokens"))
-    tokens.write_bytes(b"\0" * tokens.stat().st_size)
+    before = tokens.stat()
+    tokens.write_bytes(b"\0" * before.st_size)
+    os.utime(tokens, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a disk that decays, not a program that writes
     assert code_of("prepare", str(run_folder), "--verify") == 1
     assert f"{tokens.name} has another hash than was written" in capsys.readouterr().err
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.data import prepared
+from trainwright.data.manifest import Manifest
 from trainwright.data.prepare import prepare
 from trainwright.data.prepared import PreparedData
 from trainwright.data.prepared_folder import building
@@ -91,6 +93,31 @@ def test_every_missing_or_truncated_file_is_noticed_on_opening_and_made_again(sp
             with pytest.raises(AnswerNo, match="prepare"):
                 PreparedData.open(data.folder)
             assert prepare(spec, tmp_path).verify() == []
+
+
+@pytest.mark.parametrize("at_most", [1 << 30, 0], ids=["small", "large and written to"])
+def test_a_flipped_bit_in_any_file_is_found_before_the_folder_is_used_again(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_most: int
+) -> None:
+    monkeypatch.setattr(prepared, "VERIFY_BYTES", at_most)
+    data = prepare(spec, tmp_path)
+    for record in data.manifest.files:
+        path = data.folder / record.path
+        good = path.read_bytes()
+        path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        with pytest.raises(AnswerNo, match=f"{record.path} has another hash"):
+            PreparedData.trusted(data.folder)
+        assert prepare(spec, tmp_path).verify() == [], "made anew"
+        assert path.read_bytes() == good
+
+
+def test_a_large_folder_that_nobody_wrote_to_is_not_read_again(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "VERIFY_BYTES", 0)
+    folder = prepare(spec, tmp_path).folder
+    monkeypatch.setattr(Manifest, "verify", lambda *_: pytest.fail("read"))
+    assert PreparedData.trusted(folder).folder == folder
 
 
 def test_a_flipped_bit_in_any_file_is_found_by_verify(spec: RunSpec, tmp_path: Path) -> None:

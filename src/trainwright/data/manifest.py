@@ -185,6 +185,16 @@ class Manifest:
         }
         return cls(**{**values, **nested})
 
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(record.bytes for record in self.files)
+
+    def is_older_than_files(self, folder: Path) -> bool:
+        """True when a file was written to after the manifest."""
+        written = (folder / NAME).stat().st_mtime_ns
+        return any((folder / record.path).stat().st_mtime_ns > written for record in self.files)
+
     def verify(self, folder: Path) -> list[str]:
         """Read every byte; gives a sentence for each file that is not what was written. Empty means good."""
         return [found for record in self.files if (found := _wrong_content(folder, record))]

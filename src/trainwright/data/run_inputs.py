@@ -90,7 +90,7 @@ def _kept(known: dict[str, Any]) -> PreparedData | None:
     if not isinstance(known.get("folder"), str):
         return None
     try:
-        prepared = PreparedData.open(Path(known["folder"]))
+        prepared = PreparedData.trusted(Path(known["folder"]))
     except AnswerNo:
         return None
     return prepared if prepared.manifest.digest == known.get("digest") else None
