@@ -8,7 +8,7 @@ ARGS ?=
 # test files run side by side: as many as there are cores, four at most
 WORKERS ?= $(shell n=$$(nproc); echo $$(( n < 4 ? n : 4 )))
 
-.PHONY: help install run test check slow beds bed-kubernetes bed-slurm bed-build clean
+.PHONY: help install run test check slow parity beds bed-kubernetes bed-slurm bed-build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -50,7 +50,10 @@ check: $(VENV)/.tested ## format, lint, types and import rules
 	$(BIN)/lint-imports
 
 slow: $(VENV)/.tested ## what takes minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not parity" $(ARGS)
+
+parity: $(VENV)/.tested ## every way of cutting a model against one process (some 20 minutes on two cores)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -m parity $(ARGS)
 
 clean: ## remove the virtual environment and caches, never runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build

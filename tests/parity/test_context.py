@@ -11,6 +11,8 @@ from parity.cases import Case
 from parity.pool import Pool
 from training.tiny import make_run
 
+pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
+
 CP = {"cp": 2, "micro_batch_size": 1}
 TWO = {
     "tied": Case(CP),

@@ -8,6 +8,8 @@ from parity import checks
 from parity.cases import Case
 from parity.pool import Pool
 
+pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
+
 pytest.importorskip("deepspeed")
 #: Every parameter partitioned, small ones too.
 ALL = {"deepspeed": {"zero_optimization": {"stage3_param_persistence_threshold": 0}}}

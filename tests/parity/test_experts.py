@@ -13,6 +13,8 @@ from training.tiny import make_run, write_model
 from trainwright.models.layout import Layout
 from trainwright.planner.plan import Plan
 
+pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
+
 EP2 = {"dp_shard": 2, "ep": 2, "micro_batch_size": 1}
 
 

@@ -11,6 +11,8 @@ from parity import checks
 from parity.pool import Pool
 from training.tiny import make_run
 
+pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
+
 LAYOUTS: list[dict[str, int]] = [{"dp_replicate": 2}, {"dp_shard": 2}, {"dp_shard": 2, "zero": 1}]
 #: Adapters in fp32 beside a frozen base in half precision, in one unit of sharding.
 ADAPTERS: dict[str, Any] = {"method": "lora", "lora": {"rank": 2}}

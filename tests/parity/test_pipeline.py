@@ -8,6 +8,8 @@ from parity import checks
 from parity.cases import Case
 from parity.pool import CaseFailed, Pool
 
+pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
+
 PP = {"pp": 2, "micro_batch_size": 1}
 INTERLEAVED = {**PP, "schedule": "interleaved"}
 TWO = {

@@ -11,6 +11,8 @@ from parity import checks
 from parity.pool import CaseFailed, Pool
 from training.tiny import broken_model, llama_config, make_run, write_model
 
+pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
+
 
 @pytest.fixture(scope="module")
 def deep_model(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,6 +12,8 @@ from parity.pool import CaseFailed, Pool
 from trainwright.models.registry import family
 from trainwright.models.tensor_parallel import CUT_BY_TENSOR
 
+pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
+
 TP = {"tp": 2, "micro_batch_size": 1}
 SP = {**TP, "sequence_parallel": True}
 #: No rank count divides it.
