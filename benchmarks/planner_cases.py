@@ -17,8 +17,8 @@ from trainwright.errors import InputError
 from trainwright.facts import instances
 from trainwright.models import registry
 from trainwright.models.layout import Layout, LayoutError
+from trainwright.models.stages import balanced_stages
 from trainwright.planner.inputs import dims_of, machine_of
-from trainwright.planner.schedule import balanced_stages
 from trainwright.planner.workload import Dims, Machine, Workload, gpt
 
 GIB = 2**30

@@ -13,10 +13,10 @@ from typing import Any
 from planner_cases import SHAPES, node
 
 from trainwright.models.layout import Layout, Recompute
+from trainwright.models.stages import balanced_stages
 from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import Evaluated, evaluate, model_flops_per_token
 from trainwright.planner.memory import deepspeed_bytes, layer_activation_bytes
-from trainwright.planner.schedule import balanced_stages
 from trainwright.planner.step import StepModel
 from trainwright.planner.workload import Dims, Workload, gpt
 

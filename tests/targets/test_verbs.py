@@ -152,6 +152,8 @@ def test_ctrl_c_stops_following_and_not_the_run(machine: Machine) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # who runs tests side by side has told its workers, and so their children, to ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert follower.stdout is not None
     assert follower.stdout.readline() == "  train | step 1\n"

