@@ -164,12 +164,13 @@ def main() -> None:
                     sys.exit(f"{arm} ended with exit code {done.returncode}")
                 figures[arm].append(json.loads(done.stdout.splitlines()[-1]))
     base = figures["hf trainer"]
-    print(f"{'arm':<19}{'tokens/s':>10}{'× HF':>8}{'tokens/CPU s':>14}{'× HF':>8}{'peak GiB':>10}")
+    print(f"{'arm':<19}{'tokens/s':>10}  {'× HF [all rounds]':<22}{'tokens/CPU s':>14}  {'× HF':<22}{'peak GiB':>10}")
     for arm, found in figures.items():
         cells = []
         for clock, width in (("wall", 10), ("cpu", 14)):
-            ratio = statistics.median(f[clock] / b[clock] for f, b in zip(found, base, strict=True))
-            cells.append(f"{statistics.median(f[clock] for f in found):>{width}.1f}{ratio:>8.3f}")
+            ratios = [f[clock] / b[clock] for f, b in zip(found, base, strict=True)]
+            told = f"{statistics.median(ratios):.3f} [{min(ratios):.3f}, {max(ratios):.3f}]"
+            cells.append(f"{statistics.median(f[clock] for f in found):>{width}.1f}  {told:<22}")
         peak = statistics.median(f["peak_bytes"] for f in found) / 2**30
         print(f"{arm:<19}{''.join(cells)}{peak:>10.2f}")
 

@@ -34,9 +34,9 @@ def _counted_by_each_rank(original: Any) -> Any:
 def _padding_is_scored(original: Any) -> Any:
     """Rows that would fill the last rank's table up to the others' width get scores of zero, and so probability."""
 
-    def entropy(self: Any, logits: Tensor, labels: Tensor) -> Any:
-        total, gradient = original(self, F.pad(logits, (0, self.width - logits.shape[1])), labels)
-        return total, gradient[:, : logits.shape[1]]
+    def entropy(self: Any, logits: Tensor, labels: Tensor, derive: bool = True) -> Any:
+        total, gradient = original(self, F.pad(logits, (0, self.width - logits.shape[1])), labels, derive)
+        return total, None if gradient is None else gradient[:, : logits.shape[1]]
 
     return entropy
 
@@ -83,7 +83,7 @@ MUTANTS: dict[str, list[tuple[Any, str, Callable[[Any], Any]]]] = {
     ],
     "cut adapters are scaled": [(tensor._Cutter, "_column", _adapters_scaled)],
     "gradient of a region's input is not summed": [
-        (region._Copied, "backward", lambda original: staticmethod(lambda ctx, *upstream: (upstream[0], None)))
+        (region.TensorRanks, "copy", lambda original: lambda self, hidden: hidden)
     ],
     "rotary positions start anew on each rank": [(batches, "share_of", _positions_from_zero)],
     "gradients of gathered keys are not summed": [(context._Gathered, "backward", _own_gradient_only)],

@@ -26,6 +26,8 @@ CASES = {
     "zero 1, adapters, partial last step": Case({**FSDP, "zero": 1, "micro_batch_size": 3}, lora=True, samples=19),
     "zero 3, partial last step": Case({**FSDP, "micro_batch_size": 3}, samples=19),
     "zero 3, clipped": Case(FSDP, clip=0.05),
+    "zero 3, encoder with a tied head": Case(FSDP, model="bert"),
+    "zero 3, learned positions": Case(FSDP, model="gpt2"),
     "zero 3, full recomputation": Case(FSDP, recompute="full"),
     "zero 2, selective recomputation": Case({**FSDP, "zero": 2}, recompute="selective"),
     "ddp, full recomputation, adapters": Case(DDP, recompute="full", lora=True),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainwright.errors import InputError
-from trainwright.spec.model import SecretRef
 from trainwright.spec.secret import read_secret
+from trainwright.spec.section import SecretRef
 
 
 def test_from_the_environment_and_from_a_file(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch.distributed as dist
 
-from training.tiny import make_run, write_encoder, write_sentences, write_text
+from training.tiny import lines, make_run, write_encoder, write_sentences, write_text
 from trainwright.data.base_model import identify
 from trainwright.data.run_inputs import prepare_run
 from trainwright.errors import AnswerNo
@@ -25,20 +25,7 @@ from trainwright.training import batches, trainer
 from trainwright.training.signals import StopRequest
 from trainwright.training.trainer import train
 
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No process group outlives its test, and no launcher's variable is seen."""
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
-def lines(run: RunFolder, kind: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    return [line for line in found if line["kind"] == kind]
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def change(run: RunFolder, **fields: Any) -> None:

@@ -141,3 +141,12 @@ def test_the_most_expensive_stage_costs_least() -> None:
     assert balanced_stages(10, 2, 0.0, 4.0) == (7, 3)
     assert balanced_stages(4, 4, 0.0, 100.0) == (1, 1, 1, 1)
     assert balanced_stages(8, 3, 1.0, 1.0) == (2, 4, 2)
+
+
+def test_blocks_are_what_repeats_and_no_embedding_is_among_them() -> None:
+    """BERT names its embeddings beside its layers as not to be split; their table is tied to the head."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    sizes = {"vocab_size": 30, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertForMaskedLM(BertConfig(num_hidden_layers=3, **sizes))
+    assert [type(block).__name__ for block in find_blocks(model)] == ["BertLayer"] * 3

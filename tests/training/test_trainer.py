@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,16 @@ import pytest
 import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemReader
 
-from training.tiny import broken_model, llama_config, make_run, write_encoder, write_model, write_sentences
+from training.tiny import broken_model, lines, llama_config, make_run, write_encoder, write_model, write_sentences
 from trainwright.errors import AnswerNo, InputError
 from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
-from trainwright.runs.folder import RunFolder
 from trainwright.training import trainer
 from trainwright.training.guard import NonFinite
 from trainwright.training.signals import StopRequest
 from trainwright.training.trainer import train
 
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No process group outlives its test, and no launcher's variable is seen."""
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
-def lines(run: RunFolder, kind: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    return [line for line in found if line["kind"] == kind]
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def test_a_run_learns_evaluates_saves_and_says_so(tmp_path: Path, tiny_model: Path, tiny_text: Path) -> None:

@@ -157,3 +157,9 @@ def train(run: RunFolder, attempt: int = 1, *, wait: bool = True, **variables: s
     if wait:
         process.wait(120)
     return process
+
+
+def lines(run: RunFolder, kind: str) -> list[dict[str, Any]]:
+    """The records of one kind in a run's metrics."""
+    found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    return [line for line in found if line["kind"] == kind]

@@ -10,78 +10,24 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from trainwright.models.layout import Schedule as PipelineSchedule
 from trainwright.spec.paths import LocalPath, Location
-from trainwright.spec.units import Amount, Size, share_or_amount
-
-
-class Section(BaseModel):
-    """A part of a spec: frozen, no unknown fields, described by the text under each field."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
-
-
-def _named(key: str) -> BeforeValidator:
-    """Let ``model: gpt2`` stand for ``model: {path: gpt2}``."""
-    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
-
-
-def _none_from_off(value: Any) -> Any:
-    return None if value in (False, "off", "none") else value
-
-
-def _count_or_auto(value: Any) -> int | Literal["auto"]:
-    if value == "auto":
-        return "auto"
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise ValueError(f"is {value!r}; a whole number of at least 1, or auto, is needed")
-
-
-def _module_names(value: Any) -> tuple[str, ...] | Literal["all-linear"]:
-    if value == "all-linear":
-        return "all-linear"
-    if isinstance(value, list | tuple) and value and all(isinstance(name, str) and name for name in value):
-        return tuple(value)
-    raise ValueError(f"is {value!r}; a list of module names, or all-linear, is needed")
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Amount) else value
-
-
-PositiveInt = Annotated[int, Field(ge=1, strict=True)]
-NaturalInt = Annotated[int, Field(ge=0, strict=True)]
-CountOrAuto = Annotated[
-    int | Literal["auto"],
-    PlainValidator(_count_or_auto, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["auto"]),
-]
-ModuleNames = Annotated[
-    tuple[str, ...] | Literal["all-linear"],
-    PlainValidator(_module_names, json_schema_input_type=list[str] | Literal["all-linear"]),
-    PlainSerializer(lambda names: names if isinstance(names, str) else list(names)),
-]
-ShareOrAmount = Annotated[
-    float | Amount,
-    PlainValidator(share_or_amount, json_schema_input_type=float | str | dict[str, float]),
-    PlainSerializer(_plain),
-    WithJsonSchema({"type": ["number", "string", "object"], "examples": [0.03, "100 steps", "1e6 tokens"]}),
-]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Number = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class SecretRef(Section):
-    """Where a secret is found. The value itself never enters a spec, a manifest, a log or a report."""
-
-    env: str | None = None
-    """Name of an environment variable on the machine that runs the step."""
-    file: LocalPath | None = None
-    """File that holds nothing but the secret."""
-    kubernetes: str | None = None
-    """Kubernetes Secret as ``name/key`` in the run's namespace."""
+from trainwright.spec.section import (
+    CountOrAuto,
+    Fraction,
+    ModuleNames,
+    NaturalInt,
+    Number,
+    PositiveInt,
+    SecretRef,
+    Section,
+    ShareOrAmount,
+    named,
+    none_from_off,
+)
+from trainwright.spec.units import Amount, Size
 
 
 class Model(Section):
@@ -134,13 +80,13 @@ class Source(Section):
 class Data(Section):
     """What is read, how it becomes sequences, and what is held out."""
 
-    sources: Annotated[tuple[Annotated[Source, _named("path")], ...], Field(min_length=1)]
+    sources: Annotated[tuple[Annotated[Source, named("path")], ...], Field(min_length=1)]
     """Where the text comes from; a path alone stands for a source."""
     packing: bool = True
     """Put several documents in one sequence. Attention never crosses a document boundary."""
     eval_fraction: Fraction = 0.02
     """Share of the documents held out for evaluation, chosen by the hash of their content."""
-    eval_sources: tuple[Annotated[Source, _named("path")], ...] = ()
+    eval_sources: tuple[Annotated[Source, named("path")], ...] = ()
     """Documents to evaluate on instead of a held-out share."""
     over_long: Literal["auto", "split", "truncate", "drop", "error"] = "auto"
     """A document longer than sequence_length. ``auto``: split plain text, refuse a conversation."""
@@ -177,7 +123,7 @@ class Experts(Section):
     """Weight of the balancing loss. Default: the one in the model's config."""
     bias_rate: Number = 0.001
     """How far the bias moves each step."""
-    capacity: Annotated[Number | None, BeforeValidator(_none_from_off)] = None
+    capacity: Annotated[Number | None, BeforeValidator(none_from_off)] = None
     """Tokens that an expert takes from a sequence, relative to an even share (1.25: a quarter more). Those beyond are
     dropped, and counted. ``none``: an expert takes all that choose it."""
 
@@ -374,7 +320,7 @@ class RunSpec(Section):
     """Version of this format."""
     name: Annotated[str, Field(max_length=30, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
     """Name of the run: lower-case letters, digits and ``-``, at most 30 characters."""
-    model: Annotated[Model, _named("path")] | None = None
+    model: Annotated[Model, named("path")] | None = None
     """The model. Not needed with ``train.script``."""
     objective: Literal["causal", "masked"] = "causal"
     """Next-token prediction, or masked-token prediction for encoders."""
@@ -402,7 +348,7 @@ class RunSpec(Section):
     """How gradients become updates."""
     schedule: Schedule = Schedule()
     """Learning rate over the run."""
-    clip: Annotated[Number | None, BeforeValidator(_none_from_off)] = 1.0
+    clip: Annotated[Number | None, BeforeValidator(none_from_off)] = 1.0
     """Largest norm of the gradient over all parameters; ``off`` for no clipping."""
     seed: NaturalInt = 0
     """Fixes initial weights, the order of samples and dropout."""
@@ -433,7 +379,7 @@ class RunSpec(Section):
     """What is measured, when, and what must hold."""
     early_stopping: EarlyStopping | None = None
     """Stop when the held-out loss no longer improves."""
-    register_: Annotated[Register | None, Field(alias="register"), _named("name")] = None
+    register_: Annotated[Register | None, Field(alias="register"), named("name")] = None
     """Where the finished model goes."""
     tracking: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = ()
     """Also send metrics there. The project's own metrics are always written."""
@@ -441,7 +387,7 @@ class RunSpec(Section):
     """Folder that all nodes share; the run's folder is made inside. Default: ``runs``, where you are."""
     train: Train | None = None
     """Your own script instead of the built-in trainer."""
-    target: Annotated[Target, _named("name")] = Target()
+    target: Annotated[Target, named("name")] = Target()
     """Where the run goes."""
     image: str | None = None
     """Container image, for targets that need one."""

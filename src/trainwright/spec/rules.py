@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from trainwright.spec.gate import GateError, parse_gate
-from trainwright.spec.model import RunSpec, SecretRef
+from trainwright.spec.model import RunSpec
+from trainwright.spec.section import SecretRef
 from trainwright.spec.units import Amount
 from trainwright.spec.yaml_reader import Path
 

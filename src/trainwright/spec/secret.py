@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.errors import InputError, Problem
-from trainwright.spec.model import SecretRef
+from trainwright.spec.section import SecretRef
 
 
 def read_secret(reference: SecretRef, field: str, environment: Mapping[str, str] | None = None) -> str:

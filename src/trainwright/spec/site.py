@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from trainwright.spec.model import NaturalInt, Number, PositiveInt, Section
 from trainwright.spec.paths import LocalPath
+from trainwright.spec.section import NaturalInt, Number, PositiveInt, Section
 from trainwright.spec.units import Duration
 
 

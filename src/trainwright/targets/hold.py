@@ -1,4 +1,4 @@
-"""Holding a run's folder while something is done to it: its lock against other submits, and sentences for full disks.
+"""Holding a run while something is done to it: its lock, whether it may be started again, sentences for full disks.
 
 Shared by the targets whose scheduler runs the job; the local supervisor holds its lock for as long as it lives.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from trainwright.errors import AnswerNo
 from trainwright.runs.folder import RunFolder
+from trainwright.runs.state import JobState
 from trainwright.targets.local.record import take_lock, unwritable
 
 _LOCK_SECONDS = 60.0  # a chain of three jobs at a slow controller
@@ -42,3 +43,16 @@ def writing(run: RunFolder) -> Iterator[None]:
         yield
     except OSError as error:
         raise unwritable(run.root, error) from error
+
+
+def stays_as_it_is(run: RunFolder, state: JobState | None, *, edited: bool) -> bool:
+    """True when there is nothing to resume: the run lives, or is complete and its spec is not ``edited``.
+
+    AnswerNo for an edited spec under a live run. ``state`` is None for a run that was never submitted.
+    """
+    if state is None:
+        return False
+    if not state.final and edited:
+        what = f"{run.run_id} is {state.phase}; a spec cannot be changed under it"
+        raise AnswerNo(what, f"trainwright cancel {run.run_id}, then resume it with the change")
+    return not state.final or (state.phase == "SUCCEEDED" and not edited)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.errors import InputError, Problem
 from trainwright.runs.folder import RunFolder
 from trainwright.targets.contract import LogLine
 
@@ -52,8 +53,16 @@ def sources(run: RunFolder, rank: int | None = None) -> list[Source]:
 
 
 def read_logs(run: RunFolder, rank: int | None = None) -> Iterator[LogLine]:
-    """Every line there is now."""
-    for source in sources(run, rank):
+    """Every line there is now. InputError, at once, for a rank that has no log."""
+    known = {source.rank for source in sources(run) if source.rank is not None}
+    if rank is not None and rank not in known:
+        have = f"there are ranks {', '.join(map(str, sorted(known)))}" if known else "training has not begun"
+        raise InputError([Problem(run.run_id, field="--rank", what=f"there is no log of rank {rank}", instead=have)])
+    return _lines(sources(run, rank))
+
+
+def _lines(found: list[Source]) -> Iterator[LogLine]:
+    for source in found:
         tail = Tail(source.path)
         while lines := tail.read():
             yield from (LogLine(source.attempt, source.name, line) for line in lines)

@@ -7,6 +7,7 @@ divides by), so gradients are those of the mean over all tokens, whatever the cu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,8 +24,30 @@ def token_weight(global_valid_tokens: int, loss_factor: float) -> float:
     return loss_factor / global_valid_tokens if global_valid_tokens else 0.0
 
 
+#: (sum of the cross-entropy, its derivative by the logits if asked for) of logits [n, V], which are overwritten.
+Entropy = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor | None]]
+
+
+def entropy(logits: Tensor, labels: Tensor, derive: bool) -> tuple[Tensor, Tensor | None]:
+    """See ``Entropy``; over the whole vocabulary."""
+    target = labels[:, None]
+    log_sum = torch.logsumexp(logits, dim=-1, keepdim=True)
+    total = (log_sum - logits.gather(1, target)).sum()
+    if not derive:
+        return total, None
+    # d(sum)/d(logits) = softmax − one-hot
+    gradient = logits.sub_(log_sum).exp_()
+    return total, gradient.scatter_add_(1, target, torch.full_like(target, -1, dtype=gradient.dtype))
+
+
 def chunked_cross_entropy(
-    hidden: Tensor, head: Tensor, labels: Tensor, weight: float, in_parts: bool = False
+    hidden: Tensor,
+    head: Tensor,
+    labels: Tensor,
+    weight: float,
+    in_parts: bool = False,
+    score: Entropy = entropy,
+    width: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(weight · sum, sum) of the cross-entropy of ``hidden`` [N, H] · ``head``ᵀ [V, H] against ``labels`` [N].
 
@@ -32,9 +55,14 @@ def chunked_cross_entropy(
     once: memory is O(chunk · V) and no product is computed twice. The softmax runs in fp32 (fp64 for fp64 input), and
     the weight enters before gradients are rounded to the compute type, so that fp16 does not underflow.
     ``in_parts`` lets backward run twice, for ``hidden`` first and for ``head`` later, at the price of keeping both.
+    ``score`` is called for each chunk; where it holds collectives, ``width`` is the most rows of ``head`` that any
+    rank has, so that all make as many chunks.
     """
     training = torch.is_grad_enabled()
-    out: tuple[Tensor, Tensor] = _ChunkedCrossEntropy.apply(hidden, head, labels, weight, training, in_parts)
+    rows = width or head.shape[0]
+    out: tuple[Tensor, Tensor] = _ChunkedCrossEntropy.apply(
+        hidden, head, labels, weight, training, in_parts, score, rows
+    )
     return out
 
 
@@ -48,7 +76,15 @@ def logits_cross_entropy(logits: Tensor, labels: Tensor, weight: float) -> tuple
 class _ChunkedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, head: Tensor, labels: Tensor, weight: float, training: bool, in_parts: bool
+        ctx: Any,
+        hidden: Tensor,
+        head: Tensor,
+        labels: Tensor,
+        weight: float,
+        training: bool,
+        in_parts: bool,
+        score: Entropy,
+        width: int,
     ) -> tuple[Tensor, Tensor]:
         wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         matrix = head.to(hidden.dtype)
@@ -57,18 +93,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]  # to
         d_hidden = torch.empty_like(hidden) if needs_hidden else None
         d_head = torch.zeros(head.shape, dtype=wide, device=head.device) if needs_head else None
         total = torch.zeros((), dtype=wide, device=hidden.device)
-        rows = max(16, CHUNK_BYTES // (head.shape[0] * total.element_size()))
+        rows = max(16, CHUNK_BYTES // (width * total.element_size()))
         for start in range(0, hidden.shape[0], rows):
             part = slice(start, start + rows)
-            logits = (hidden[part] @ matrix.T).to(wide)
-            target = labels[part, None]
-            log_sum = torch.logsumexp(logits, dim=-1, keepdim=True)
-            total += (log_sum - logits.gather(1, target)).sum()
-            if not (needs_hidden or needs_head):
+            found, gradient = score((hidden[part] @ matrix.T).to(wide), labels[part], needs_hidden or needs_head)
+            total += found
+            if gradient is None:
                 continue
-            # d(sum)/d(logits) = softmax − one-hot
-            gradient = logits.sub_(log_sum).exp_()
-            gradient.scatter_add_(1, target, torch.full_like(target, -1, dtype=wide))
             gradient = gradient.mul_(weight).to(hidden.dtype)
             if d_hidden is not None:
                 torch.mm(gradient, matrix, out=d_hidden[part])
@@ -89,8 +120,5 @@ class _ChunkedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]  # to
         return (
             None if d_hidden is None else d_hidden.mul_(outer.to(d_hidden.dtype)),
             None if d_head is None else d_head.mul_(outer.to(d_head.dtype)),
-            None,
-            None,
-            None,
-            None,
+            *[None] * 6,
         )

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from trainwright.spec.model import Retry
-from trainwright.targets.local.policy import IDLE_RESUMES, LONGEST_DELAY, Used, decide, exit_words, failure_class
+from trainwright.targets.local.policy import (
+    IDLE_RESUMES,
+    LONGEST_DELAY,
+    Used,
+    decide,
+    exit_words,
+    failure_class,
+    memory_ran_out,
+)
 
 RETRY = Retry(user=1, infrastructure=2)
 
@@ -66,3 +74,20 @@ def test_an_exit_code_in_words(code: int, words: str) -> None:
 
 def test_bad_input_is_the_users() -> None:
     assert failure_class(2) == "user"
+
+
+@pytest.mark.parametrize(
+    ("code", "kills", "blamed"),
+    [
+        (-9, 1, True),
+        (137, 2, True),
+        (70, 1, True),
+        (-9, 0, False),
+        (1, 1, False),
+        (2, 1, False),
+        (76, 1, False),
+        (75, 1, False),
+    ],
+)
+def test_a_kill_for_memory_explains_only_an_end_that_it_can_have_caused(code: int, kills: int, blamed: bool) -> None:
+    assert memory_ran_out(code, kills) is blamed

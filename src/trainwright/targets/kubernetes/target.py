@@ -27,7 +27,7 @@ from trainwright.targets import REGISTRY
 from trainwright.targets.bundle import Bundle
 from trainwright.targets.contract import LogLine
 from trainwright.targets.doctor import Check
-from trainwright.targets.hold import locked, writing
+from trainwright.targets.hold import locked, stays_as_it_is, writing
 from trainwright.targets.kubernetes import mirror, submission
 from trainwright.targets.kubernetes.cluster import Cluster
 from trainwright.targets.kubernetes.ending import clear, until_gone
@@ -37,7 +37,7 @@ from trainwright.targets.kubernetes.place import last_attempt, names, runs_folde
 from trainwright.targets.kubernetes.record import JobRecord, node_price, read_record, wanted, write_record
 from trainwright.targets.kubernetes.state import next_stage
 from trainwright.targets.kubernetes.watch import Watch, watch_for
-from trainwright.targets.logs import follow_logs, read_logs, sources
+from trainwright.targets.logs import follow_logs, read_logs
 
 _SCHEME = "k8s"
 SITE = "site.yaml"
@@ -106,12 +106,7 @@ class KubernetesTarget:
         with locked(run):
             record = read_record(run)
             state = self._state(run, record, fresh=True) if record is not None else None
-            if state is not None and not state.final:
-                if edited is None:
-                    return ref
-                what = f"{run.run_id} is {state.phase}; a spec cannot be changed under it"
-                raise AnswerNo(what, f"trainwright cancel {run.run_id}, then resume it with the change")
-            if state is not None and state.phase == "SUCCEEDED" and edited is None:
+            if stays_as_it_is(run, state, edited=edited is not None):
                 return ref
             rendered = self._named(edited, bundle, run.run_id) if edited and bundle else self._read(run.bundle)
             self._start(run, rendered, record, again=edited is not None)
@@ -168,11 +163,6 @@ class KubernetesTarget:
         record = read_record(run)
         if record is not None and record.final is None:
             self._state(run, record, pull=True)
-        known = {source.rank for source in sources(run) if source.rank is not None}
-        if rank is not None and rank not in known:
-            have = f"there are ranks {', '.join(map(str, sorted(known)))}" if known else "training has not begun"
-            problem = Problem(run.run_id, field="--rank", what=f"there is no log of rank {rank}", instead=have)
-            raise InputError([problem])
         return read_logs(run, rank)
 
     def cancel(self, ref: JobRef, *, grace_seconds: float | None = None) -> JobState:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from trainwright.errors import InputError, Problem
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE
-from trainwright.spec.model import RunSpec, SecretRef
+from trainwright.spec.model import RunSpec
+from trainwright.spec.section import SecretRef
 from trainwright.targets.local.process import MARK_VARIABLE
 
 #: What torchrun sets for its workers. Inherited from an outer job, it would make ours join that job.

@@ -38,6 +38,14 @@ class Decision:
     delay_seconds: float = 0.0
 
 
+def memory_ran_out(code: int, kills: int) -> bool:
+    """True where the kernel's ``kills`` for memory since a stage began explain its exit code.
+
+    The kernel counts for the whole machine: somebody else's kill must not explain an error that the run has told.
+    """
+    return kills > 0 and failure_class(code) == "infrastructure"
+
+
 def failure_class(code: int) -> str:
     """``runs.exit_codes.retry_class``, where bad input (exit 2 of every verb and of argparse) is the user's."""
     return "user" if code == Exit.BAD_INPUT else retry_class(code)

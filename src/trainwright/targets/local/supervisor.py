@@ -33,7 +33,7 @@ from trainwright.runs.steps import saved_step
 from trainwright.spec.model import RunSpec
 from trainwright.targets.local import record as records
 from trainwright.targets.local.environment import clean, stage_environment
-from trainwright.targets.local.policy import Used, decide, exit_words, failure_class
+from trainwright.targets.local.policy import Used, decide, exit_words, failure_class, memory_ran_out
 from trainwright.targets.local.process import (
     adopt_orphans,
     die_with_parent,
@@ -86,8 +86,7 @@ class Supervisor:
             if code == TrainExit.FINISHED:
                 self._update(completed=(*self.record.completed, stage.name), code=None, oom=False)
                 return None
-            # The kernel counts for the whole machine: somebody else's kill must not explain an error of this run.
-            self._update(code=code, oom=failure_class(code) != "user" and _oom_kills() > kills_before)
+            self._update(code=code, oom=memory_ran_out(code, _oom_kills() - kills_before))
             if self._stop:
                 break
             saved = saved_step(self.run_folder)

@@ -31,12 +31,13 @@ from trainwright.spec.paths import is_remote
 from trainwright.spec.site import Site
 from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.contract import LogLine
+from trainwright.targets.hold import stays_as_it_is
 from trainwright.targets.local import record as records
 from trainwright.targets.local.environment import clean, resolve_secrets
 from trainwright.targets.local.process import ProcessId, end_marked, liveness, send
 from trainwright.targets.local.stages import NAME, Settings, Stage, stages_of
 from trainwright.targets.local.state import look, state_of
-from trainwright.targets.logs import follow_logs, read_logs, sources
+from trainwright.targets.logs import follow_logs, read_logs
 
 _SCHEME = "local"
 _START_SECONDS = 60.0  # a supervisor that has not answered by then hangs on a dead mount
@@ -85,9 +86,7 @@ class Local:
         edited = _read_bundle(bundle) if bundle is not None else None
         lock = self._claim(run, again=edited is not None)
         if lock is None:
-            if edited is not None and not state_of(look(run)).final:
-                what = f"{run.run_id} is running; a spec cannot be changed under it"
-                raise AnswerNo(what, f"trainwright cancel {run.run_id}, then resume it with the change")
+            stays_as_it_is(run, state_of(look(run)), edited=edited is not None)
             return ref
         with _held(lock):
             before = records.read_record(run)
@@ -127,12 +126,6 @@ class Local:
         run = self.folder(ref)
         if follow:
             return follow_logs(run, rank, done=lambda: state_of(look(run)).final)
-        known = {source.rank for source in sources(run) if source.rank is not None}
-        if rank is not None and rank not in known:
-            have = f"there are ranks {', '.join(map(str, sorted(known)))}" if known else "training has not begun"
-            raise InputError(
-                [Problem(run.run_id, field="--rank", what=f"there is no log of rank {rank}", instead=have)]
-            )
         return read_logs(run, rank)
 
     def cancel(self, ref: JobRef, *, grace_seconds: float | None = None) -> JobState:

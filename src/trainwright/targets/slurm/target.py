@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trainwright.errors import AnswerNo, InputError, Problem, SystemUnreachable, TrainwrightError
+from trainwright.errors import InputError, Problem, SystemUnreachable, TrainwrightError
 from trainwright.facts.versions import choose
 from trainwright.planner.plan import Plan
 from trainwright.runs import identity
@@ -30,9 +30,9 @@ from trainwright.spec.write import to_yaml
 from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.contract import LogLine
 from trainwright.targets.doctor import Check
-from trainwright.targets.hold import locked, writing
+from trainwright.targets.hold import locked, stays_as_it_is, writing
 from trainwright.targets.local.environment import resolve_secrets
-from trainwright.targets.logs import follow_logs, read_logs, sources
+from trainwright.targets.logs import follow_logs, read_logs
 from trainwright.targets.slurm import mirror
 from trainwright.targets.slurm.between import FIRST_ATTEMPT_VARIABLE, history_of, often
 from trainwright.targets.slurm.client import Client
@@ -127,12 +127,7 @@ class Slurm:
         with locked(run):
             record = read_record(run)
             state = self._state(run, record) if record is not None else None
-            if state is not None and not state.final:
-                if edited is None:
-                    return ref
-                what = f"{run.run_id} is {state.phase}; a spec cannot be changed under it"
-                raise AnswerNo(what, f"trainwright cancel {run.run_id}, then resume it with the change")
-            if state is not None and state.phase == "SUCCEEDED" and edited is None:
+            if stays_as_it_is(run, state, edited=edited is not None):
                 return ref
             return self._start(run, spec, edited or _read_bundle(run.bundle), record, again=edited is not None)
 
@@ -187,11 +182,6 @@ class Slurm:
         if follow:
             return follow_logs(run, rank, done=lambda: self.status(ref).final)
         self._pull(run, read_record(run))
-        known = {source.rank for source in sources(run) if source.rank is not None}
-        if rank is not None and rank not in known:
-            have = f"there are ranks {', '.join(map(str, sorted(known)))}" if known else "training has not begun"
-            problem = Problem(run.run_id, field="--rank", what=f"there is no log of rank {rank}", instead=have)
-            raise InputError([problem])
         return read_logs(run, rank)
 
     def cancel(self, ref: JobRef, *, grace_seconds: float | None = None) -> JobState:

@@ -6,12 +6,10 @@ a sum over ranks.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from trainwright.training.parallel.region import TensorRanks, sum_over
+from trainwright.training.parallel.region import TensorRanks
 
 
 def own_experts(ranks: TensorRanks, experts: int) -> type:
@@ -41,22 +39,9 @@ def wide_norm(ranks: TensorRanks) -> type:
         def forward(self, heads: Tensor) -> Tensor:
             """[B, T, width of this rank's heads] → the same."""
             wide = heads if heads.dtype == torch.float64 else heads.float()
-            squares: Tensor = _SumBoth.apply(wide.square().sum(-1, keepdim=True), ranks)
+            squares = ranks.sum_inside(wide.square().sum(-1, keepdim=True))
             mean = squares / (heads.shape[-1] * ranks.size)
             scaled = wide * torch.rsqrt(mean + self.variance_epsilon)
             return (self.weight * scaled).to(heads.dtype)
 
     return WideNorm
-
-
-class _SumBoth(torch.autograd.Function):  # type: ignore[misc]
-    """All-reduce whose result every rank uses for something else: gradients are summed too."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-        ctx.ranks = ranks
-        return sum_over(tensor, ranks)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        return sum_over(upstream[0], ctx.ranks), None

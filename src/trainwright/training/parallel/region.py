@@ -49,32 +49,56 @@ class TensorRanks:
 
     def enter(self, hidden: Tensor) -> Tensor:
         """Hidden states on their way into a region: all positions on every rank."""
-        return _apply(_Gathered if self.sequence else _Copied, hidden, self)
+        return self._pass(hidden, _gather, _scatter_sum) if self.sequence else self.copy(hidden)
 
     def leave(self, partial: Tensor) -> Tensor:
         """The sum of what the ranks of a region have found; with ``sequence`` only this rank's positions of it."""
-        return _apply(_Scattered if self.sequence else _Summed, partial, self)
+        return self._pass(partial, _scatter_sum, _gather) if self.sequence else self.sum(partial)
 
     def copy(self, hidden: Tensor) -> Tensor:
         """``enter`` where positions are not split: the same forward, the sum of gradients backward."""
-        return _apply(_Copied, hidden, self)
+        return self._pass(hidden, _same, sum_over)
 
     def sum(self, partial: Tensor) -> Tensor:
         """``leave`` where positions are not split."""
-        return _apply(_Summed, partial, self)
+        return self._pass(partial, sum_over, _same)
+
+    def sum_inside(self, partial: Tensor) -> Tensor:
+        """The sum, for what each rank then does with its own part: gradients are summed too."""
+        return self._pass(partial, sum_over, sum_over)
 
     def split(self, hidden: Tensor) -> Tensor:
         """This rank's positions of what every rank holds alike."""
-        return _apply(_Split, hidden, self)
+        return self._pass(hidden, _own, _gather)
 
     def join(self, hidden: Tensor) -> Tensor:
         """All positions on every rank, for what every rank then does alike."""
-        return _apply(_Joined, hidden, self)
+        return self._pass(hidden, _gather, _own)
+
+    def _pass(self, tensor: Tensor, forth: Passage, back: Passage) -> Tensor:
+        out: Tensor = _Passed.apply(tensor, self, forth, back)
+        return out
 
 
-def _apply(function: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-    out: Tensor = function.apply(tensor, ranks)
-    return out
+#: What is done with a tensor on its way over the ranks.
+Passage = Callable[[Tensor, TensorRanks], Tensor]
+
+
+class _Passed(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
+    """One thing forward, another backward."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks, forth: Passage, back: Passage) -> Tensor:
+        ctx.ranks, ctx.back = ranks, back
+        return forth(tensor, ranks)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None, None]:
+        return ctx.back(upstream[0], ctx.ranks), None, None, None
+
+
+def _same(tensor: Tensor, ranks: TensorRanks) -> Tensor:
+    return tensor.view_as(tensor)
 
 
 def sum_over(tensor: Tensor, ranks: TensorRanks) -> Tensor:
@@ -97,71 +121,6 @@ def _scatter_sum(tensor: Tensor, ranks: TensorRanks) -> Tensor:
 
 def _own(tensor: Tensor, ranks: TensorRanks) -> Tensor:
     return tensor.chunk(ranks.size, SEQUENCE)[ranks.rank].contiguous()
-
-
-class _Copied(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-        ctx.ranks = ranks
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        return sum_over(upstream[0], ctx.ranks), None
-
-
-class _Summed(torch.autograd.Function):  # type: ignore[misc]
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-        return sum_over(tensor, ranks)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        return upstream[0], None
-
-
-class _Gathered(torch.autograd.Function):  # type: ignore[misc]
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-        ctx.ranks = ranks
-        return _gather(tensor, ranks)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        return _scatter_sum(upstream[0], ctx.ranks), None
-
-
-class _Scattered(torch.autograd.Function):  # type: ignore[misc]
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-        ctx.ranks = ranks
-        return _scatter_sum(tensor, ranks)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        return _gather(upstream[0], ctx.ranks), None
-
-
-class _Split(torch.autograd.Function):  # type: ignore[misc]
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-        ctx.ranks = ranks
-        return _own(tensor, ranks)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        return _gather(upstream[0], ctx.ranks), None
-
-
-class _Joined(torch.autograd.Function):  # type: ignore[misc]
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, ranks: TensorRanks) -> Tensor:
-        ctx.ranks = ranks
-        return _gather(tensor, ranks)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        return _own(upstream[0], ctx.ranks), None
 
 
 #: What a module sees of a parameter's local part (a stacked matrix: this rank's rows of each).

@@ -36,9 +36,7 @@ class Vocabulary:
     ) -> tuple[Tensor, Tensor]:
         """As ``loss.chunked_cross_entropy``, with ``head`` [rows of this rank, H]; equal on every rank."""
         hidden = self.ranks.copy(hidden)
-        training = torch.is_grad_enabled()
-        out: tuple[Tensor, Tensor] = _FromHidden.apply(hidden, head, labels, weight, self, training, in_parts)
-        return out
+        return whole.chunked_cross_entropy(hidden, head, labels, weight, in_parts, self.entropy, self.width)
 
     def logits_cross_entropy(self, logits: Tensor, labels: Tensor, weight: float) -> tuple[Tensor, Tensor]:
         """As ``loss.logits_cross_entropy``, with the scores of this rank's rows [N, rows]."""
@@ -46,8 +44,8 @@ class Vocabulary:
         out: tuple[Tensor, Tensor] = _FromLogits.apply(wide, labels, weight, self)
         return out
 
-    def entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(sum of the cross-entropy, its derivative by ``logits``), which are overwritten."""
+    def entropy(self, logits: Tensor, labels: Tensor, derive: bool = True) -> tuple[Tensor, Tensor | None]:
+        """See ``loss.Entropy``; over the rows of all tensor ranks."""
         row, here = self.local(labels)
         largest = logits.amax(-1, keepdim=True) if logits.shape[1] else logits.new_full((len(logits), 1), -torch.inf)
         dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=self.ranks.group)
@@ -58,10 +56,13 @@ class Vocabulary:
         exponentials = logits.exp_()
         sums = sum_over_vocabulary(torch.cat([exponentials.sum(-1, keepdim=True), target], 1), self.ranks)
         total, target = sums.split(1, 1)
+        entropy = (total.log() - target).sum()
+        if not derive:
+            return entropy, None
         gradient = exponentials.div_(total)
         if gradient.shape[1]:
             gradient.scatter_add_(1, row[:, None], -here[:, None].to(gradient.dtype))
-        return (total.log() - target).sum(), gradient
+        return entropy, gradient
 
 
 def sum_over_vocabulary(parts: Tensor, ranks: TensorRanks) -> Tensor:
@@ -70,64 +71,15 @@ def sum_over_vocabulary(parts: Tensor, ranks: TensorRanks) -> Tensor:
     return parts
 
 
-class _FromHidden(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        head: Tensor,
-        labels: Tensor,
-        weight: float,
-        vocabulary: Vocabulary,
-        training: bool,
-        in_parts: bool,
-    ) -> tuple[Tensor, Tensor]:
-        wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-        matrix = head.to(hidden.dtype)
-        needs_hidden = training and ctx.needs_input_grad[0]
-        needs_head = training and ctx.needs_input_grad[1]
-        d_hidden = torch.empty_like(hidden) if needs_hidden else None
-        d_head = torch.zeros(head.shape, dtype=wide, device=head.device) if needs_head else None
-        total = torch.zeros((), dtype=wide, device=hidden.device)
-        # By the widest rank's rows, so that all make as many steps: each holds collectives.
-        rows = max(16, whole.CHUNK_BYTES // (vocabulary.width * total.element_size()))
-        for start in range(0, hidden.shape[0], rows):
-            part = slice(start, start + rows)
-            entropy, gradient = vocabulary.entropy((hidden[part] @ matrix.T).to(wide), labels[part])
-            total += entropy
-            gradient = gradient.mul_(weight).to(hidden.dtype)
-            if d_hidden is not None:
-                torch.mm(gradient, matrix, out=d_hidden[part])
-            if d_head is not None:
-                d_head += gradient.T @ hidden[part]
-        ctx.gradients = (d_hidden, d_head if d_head is None else d_head.to(head.dtype))
-        ctx.in_parts = in_parts
-        ctx.mark_non_differentiable(total)
-        return total * weight, total
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_head = ctx.gradients
-        if not ctx.in_parts:
-            ctx.gradients = (None, None)
-        outer = upstream[0]
-        return (
-            None if d_hidden is None else d_hidden.mul_(outer.to(d_hidden.dtype)),
-            None if d_head is None else d_head.mul_(outer.to(d_head.dtype)),
-            *[None] * 5,
-        )
-
-
-class _FromLogits(torch.autograd.Function):  # type: ignore[misc]
+class _FromLogits(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
     @staticmethod
     def forward(
         ctx: Any, logits: Tensor, labels: Tensor, weight: float, vocabulary: Vocabulary
     ) -> tuple[Tensor, Tensor]:
+        total, gradient = logits.new_zeros(()), None
         if len(labels):
             total, gradient = vocabulary.entropy(logits.clone(), labels)
-        else:
-            total, gradient = logits.new_zeros(()), torch.zeros_like(logits)
-        ctx.gradient = gradient.mul_(weight)
+        ctx.gradient = torch.zeros_like(logits) if gradient is None else gradient.mul_(weight)
         ctx.mark_non_differentiable(total)
         return total * weight, total
 
