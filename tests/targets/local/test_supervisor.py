@@ -281,7 +281,7 @@ def test_cancel_now_ends_what_a_dead_supervisor_has_left_without_its_grace(machi
 
 def test_a_live_run_cannot_be_resumed_with_another_spec(machine: Machine) -> None:
     ref = machine.submit(script("train", "wait_for('go')"))
-    with pytest.raises(AnswerNo, match=r"running.*cancel"):
+    with pytest.raises(AnswerNo, match=r"cannot be changed under it.*cancel"):
         Local().resume(ref, machine.bundle(script("train", "")))
     (machine.folder(ref).root / "go").touch()
     machine.end(ref)
