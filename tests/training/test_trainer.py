@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +254,37 @@ def test_a_request_to_stop_ends_an_evaluation_and_the_next_start_makes_it(
     assert train(run, 2, StopRequest()) is TrainExit.FINISHED
     assert [line["step"] for line in lines(run, "eval")] == [0, 6]
     assert [line["step"] for line in lines(run, "step")] == [1, 2, 3, 4, 5, 6]
+
+
+def _cut_weights(model: Path) -> None:
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+
+
+def _garbage_weights(model: Path) -> None:
+    (model / "model.safetensors").write_bytes(b"\xff" * 5000)
+
+
+def _wrong_types(model: Path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "num_attention_heads": "four"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (_cut_weights, "cannot be built from"),
+        (_garbage_weights, "cannot be built from"),
+        (_wrong_types, "config.json cannot be read"),
+    ],
+)
+def test_a_damaged_model_folder_is_named_with_the_way_out(
+    tmp_path: Path, tiny_text: Path, damage: Callable[[Path], None], named: str
+) -> None:
+    model = write_model(tmp_path / "model")
+    run = make_run(tmp_path / "tiny-00000001", model, tiny_text)
+    damage(model)
+    with pytest.raises(InputError, match=named) as refused:
+        train(run, 1, StopRequest())
+    assert str(model) in str(refused.value)
+    assert refused.value.problems[0].instead

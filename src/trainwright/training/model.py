@@ -141,8 +141,9 @@ def _read_config(spec: RunSpec, folder: Path) -> Any:  # Any: transformers is no
         raise _problem("model.path", what, "name a folder in Hugging Face format, or a Hub id such as owner/name")
     try:
         return AutoConfig.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise _problem("model.path", f"{folder / 'config.json'}: {_first_line(error)}", "") from error
+    except Exception as error:  # each library that reads the file has errors of its own
+        what = f"{folder / 'config.json'} cannot be read: {_first_line(error)}"
+        raise _problem("model.path", what, "mend it, or fetch the model again") from error
 
 
 def _check(spec: RunSpec, config: Any) -> None:
@@ -170,10 +171,12 @@ def _load(
             network: nn.Module = auto.from_config(copy.deepcopy(config), dtype=dtype, **options)
         else:
             network = auto.from_pretrained(folder, config=config, dtype=dtype, use_safetensors=True, **options)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # as above: truncated weights are safetensors' error, wrong sizes transformers'
         kind = "next-token" if spec.objective == "causal" else "masked-token"
         what = f"cannot be built from {folder} for {kind} prediction: {_first_line(error)}"
-        instead = "name a model of that kind with safetensors weights, or set model.from_scratch: true"
+        instead = "name a model of that kind with whole safetensors weights, or set model.from_scratch: true"
         raise _problem("model.path", what, instead) from error
     if spec.masked.sentence_pairs and spec.objective == "masked" and not hasattr(network, "cls"):
         what = f"is a {type(network).__name__}, which has no head for sentence pairs"
