@@ -34,7 +34,7 @@ def main() -> None:
     found = [{arm: cpu_seconds(arguments) for arm, arguments in ARMS.items()} for _ in range(rounds + 1)][1:]
     for arm in ARMS:
         more = sorted(one[arm] - one["bare"] for one in found)
-        print(f"{arm:<20} +{statistics.median(more):.3f} s of CPU [{more[0]:.3f}, {more[-1]:.3f}]")
+        print(f"{arm:<20} {statistics.median(more):+.3f} s of CPU [{more[0]:.3f}, {more[-1]:.3f}]")
 
 
 if __name__ == "__main__":
