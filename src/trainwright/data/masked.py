@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.batch import IGNORED, PADDING, Batch, pad
+from trainwright.data.batch import PADDING, Batch, pad
 from trainwright.data.counter_rng import Int64Array, random_bits, random_key, random_uniform
 from trainwright.data.manifest import TokenizerRecord
 from trainwright.data.sequences import Sequence, Sequences
@@ -126,9 +126,3 @@ class MaskedObjective:
         """A place behind the end of a sentence inside the text; the middle when there is none."""
         ends: Int64Array = np.flatnonzero(self.flags[text[:-1]] & ENDS_SENTENCE) + 1
         return int(ends[key % len(ends)]) if len(ends) else len(text) // 2
-
-
-def masked_share(batch: Batch) -> float:
-    """Share of the tokens that are hidden, for logs."""
-    tokens = int(np.count_nonzero(batch.document_ids != PADDING))
-    return int(np.count_nonzero(batch.labels != IGNORED)) / max(tokens, 1)

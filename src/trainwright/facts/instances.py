@@ -6,7 +6,6 @@ Reads ``instances.json`` on first use. It must not know prices, models or layout
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from trainwright.errors import InputError, Problem, did_you_mean
 from trainwright.facts import accelerators
@@ -73,8 +72,3 @@ def fabric_bandwidth(fabric: Fabric, chip: Accelerator) -> float | None:
     if fabric == "none":
         return None
     return chip.pcie_bandwidth if fabric == "pcie" else chip.link_bandwidth
-
-
-def as_row(instance: Instance) -> dict[str, Any]:
-    """The JSON row an instance was read from, for those who print or override it."""
-    return dict(read_rows("instances")[instance.name])

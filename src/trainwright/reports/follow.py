@@ -52,11 +52,6 @@ class Follower:
         self._last_step: dict[str, Any] | None = None
         self._stage = ""
 
-    def skip_past(self) -> None:
-        """Forget what happened before now: a person who resumes a run has seen it."""
-        for _ in self.lines():
-            pass
-
     def lines(self) -> list[str]:
         """Lines to print for good, oldest first."""
         found = [(_time(r), line) for r in self._new_events() if (line := self._event_line(r))]

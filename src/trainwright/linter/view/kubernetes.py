@@ -14,7 +14,7 @@ from trainwright.linter.node import Node
 from trainwright.linter.project import Project
 from trainwright.linter.shell.chain import Resolve, launches
 from trainwright.linter.shell.walk import walk_script
-from trainwright.linter.shell.words import Command, Variable
+from trainwright.linter.shell.words import Variable
 from trainwright.linter.text import Text
 from trainwright.linter.values import Absent, Known, Unknown, Value
 from trainwright.linter.view.job import JobLaunch, TrainingJob
@@ -211,10 +211,3 @@ def _train_job(found: KubernetesObject, project: Project) -> TrainingJob:
     job.slots = slots
     _add_launches(job, project)
     return job
-
-
-def entry_command(container: Container) -> Command | None:
-    """The command a container starts as PID 1, for rules on signals."""
-    if not container.words:
-        return None
-    return Command(container.words, container.words[0].span, container.env, shell="pod")
