@@ -318,8 +318,10 @@ class TestProblems:
         path = write_jsonl([*numbered(5), *["{oops"] * 25])
         with pytest.raises(InputError) as caught:
             prepare(make_spec(path, bad_rows=0.01), tmp_path / "cache")
-        assert str(caught.value).count("is no JSON") == 10
-        assert "… and 15 more" in str(caught.value)
+        *listed, more, summary = str(caught.value).splitlines()
+        assert sum("is no JSON" in line for line in listed) == 10
+        assert more == "… and 15 more"
+        assert f"the first: {path}:6: is no JSON" in summary, "a screen shows the last line of a stage alone"
 
     def test_lines_are_counted_on_over_the_parts_of_a_file(
         self, make_spec: SpecMaker, write_jsonl: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trainwright.checkpoints.disk import Disk
-from trainwright.errors import InputError
+from trainwright.errors import InputError, SystemUnreachable
 from trainwright.registry.store import Incoming, Registry
 from trainwright.registry.version import MANIFEST, Record, VersionDamaged
 
@@ -234,3 +234,16 @@ def test_registrations_at_once_get_a_version_each(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     assert registry.aliases("smol") == {"latest": 6}
     assert len({registry.open("smol", number).record.run_id for number in numbers}) == 6
+
+
+def test_a_registry_that_cannot_be_written_says_so_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "registry").write_text("a file where the folder should be")
+    with pytest.raises(SystemUnreachable, match="cannot be written") as caught:
+        Registry(tmp_path / "registry").refuse_unwritable("smol")
+    assert "--registry" in str(caught.value.way_out)
+
+
+def test_asking_whether_a_registry_can_be_written_leaves_nothing(tmp_path: Path) -> None:
+    Registry(tmp_path).refuse_unwritable("smol")
+    assert list((tmp_path / "smol").iterdir()) == []
+    assert Registry(tmp_path).names() == []

@@ -192,3 +192,30 @@ def test_an_own_script_runs_on_all_ranks_and_its_first_error_is_found(
     said = process.stdout.read()
     assert "rank 1: KeyError: 'no such column'" in said
     assert f"{script}:4" in said
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "told"),
+    [
+        ("print('disk quota of user 7 used up'); sys.exit(3)", 3,
+         "rank 1: own.py ended with exit code 3; its last words: disk quota of user 7 used up"),
+        ("sys.exit(3)", 3, "rank 1: own.py ended with exit code 3, and its log is empty"),
+        ("os.kill(os.getpid(), 9)", CRASH,
+         "rank 1: own.py was ended by SIGKILL; out of memory, or somebody killed it"),
+    ],
+)  # fmt: skip
+def test_a_script_that_ends_without_an_error_of_its_own_is_still_told(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path, ending: str, code: int, told: str
+) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(f"import os, sys, time\nif os.environ['RANK'] == '1':\n    {ending}\ntime.sleep(60)\n")
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_replicate": 2}, data=None, model=None,
+        train={"script": str(script)},
+    )  # fmt: skip
+    process = train(run)
+    assert process.returncode == code
+    assert process.stdout is not None
+    assert process.stdout.read().rstrip().splitlines()[-1] == told, "the last line is what a screen shows"
+    failed = [event for event in read_events(run.events) if event["kind"] == "failed"]
+    assert [(event["rank"], event["exception"]) for event in failed] == [(1, told.removeprefix("rank 1: "))]

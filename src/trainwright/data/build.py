@@ -252,6 +252,8 @@ def refuse_bad_rows(rows: int, bad: int, listed: list[str], tolerated: float) ->
         return
     more = [f"… and {bad - len(listed)} more"] if bad > len(listed) else []
     share = f"{bad} of {rows} rows are bad ({bad / rows:.2%}); data.bad_rows allows {tolerated:.2%}"
+    if listed:
+        share += f"; the first: {listed[0]}"  # a screen shows the last line of a stage alone
     instead = "mend or remove them, or raise data.bad_rows"
     raise InputError([*(Problem(text) for text in [*listed, *more]), Problem("data", what=share, instead=instead)])
 

@@ -16,10 +16,11 @@ from trainwright.data.changes import changed_sources
 from trainwright.data.prepare import prepare
 from trainwright.data.prepared import PreparedData
 from trainwright.data.report import record
+from trainwright.data.whole_model import refuse_damaged
 from trainwright.errors import AnswerNo
 from trainwright.runs.folder import RunFolder, read_json, write_atomically
 from trainwright.runs.progress import Progress, silent
-from trainwright.spec.model import RunSpec
+from trainwright.spec.model import Model, RunSpec
 
 _WAY_OUT = "put back what it began with, or start another run of the same spec with --fresh"
 
@@ -27,19 +28,25 @@ _WAY_OUT = "put back what it began with, or start another run of the same spec w
 def prepare_run(run: RunFolder, progress: Progress) -> PreparedData:
     """Prepare a run's data, or find what it was prepared with, and note both inputs in ``data.json``.
 
-    AnswerNo when the run has checkpoints and its data or base model is no longer the one that they belong to.
+    AnswerNo when the run has checkpoints and its data or base model is no longer the one that they belong to;
+    InputError for a folder of the model that is not whole, before any time goes into its data.
     """
     cache = run.root.parent / "data"
     known = (read_json(run.data) or {}) if has_begun(run) else {}
     spec = run.spec()
-    prepared = _kept(known) or prepare(pin(spec, BaseModel.from_record(known.get("model"))), cache, progress)
+    begun_with = pin(spec, BaseModel.from_record(known.get("model")))
+    folder = None
+    if begun_with.model is not None:
+        folder = locate.model_folder(begun_with.model, cache, progress)
+        refuse_damaged(folder, weights=not begun_with.model.from_scratch)
+    prepared = _kept(known) or prepare(begun_with, cache, progress)
     if known and prepared.manifest.digest != known.get("digest"):
         raise AnswerNo(
             f"the data of {run.run_id} changed since it began ({_what(spec, known, prepared, cache)})", _WAY_OUT
         )
     values = record(prepared)
-    if spec.model is not None:
-        values |= _models(spec, known, cache, progress)
+    if begun_with.model is not None and folder is not None:
+        values |= _models(begun_with.model, folder, known, cache, progress)
         _refuse_other_model(run, known, values)
     write_atomically(run.data, json.dumps(values, indent=1))
     return prepared
@@ -104,17 +111,15 @@ def _what(spec: RunSpec, known: dict[str, Any], prepared: PreparedData, cache: P
     return ", ".join(found) or "its preparation by this release, or a source that is not on this machine"
 
 
-def _models(spec: RunSpec, known: dict[str, Any], cache: Path, progress: Progress) -> dict[str, Any]:
-    """What ``data.json`` says of the base model, and of a tokenizer with an address of its own."""
-    model = pin(spec, BaseModel.from_record(known.get("model"))).model
-    assert model is not None
-    base = identify(model, locate.model_folder(model, cache, progress), cache / "hashes")
+def _models(model: Model, folder: Path, known: dict[str, Any], cache: Path, progress: Progress) -> dict[str, Any]:
+    """What ``data.json`` says of the base model in ``folder``, and of a tokenizer with an address of its own."""
+    base = identify(model, folder, cache / "hashes")
     values: dict[str, Any] = {"model": base.to_dict(), "tokenizer": None}
     if model.tokenizer is not None:
         before = known.get("tokenizer")
         revision = before.get("revision") if isinstance(before, dict) else None
-        folder = locate.tokenizer_folder(model, cache, progress, revision)
-        values["tokenizer"] = {"path": model.tokenizer, "revision": hub_commit(folder)}
+        found = locate.tokenizer_folder(model, cache, progress, revision)
+        values["tokenizer"] = {"path": model.tokenizer, "revision": hub_commit(found)}
     return values
 
 

@@ -21,7 +21,7 @@ from trainwright.registry.choose import Chosen, choose
 from trainwright.registry.decision import Decision, decide
 from trainwright.registry.export import Dtype, Exported, export
 from trainwright.registry.measure import run_tasks, samples_before_and_after
-from trainwright.registry.register import Registration, announce, register
+from trainwright.registry.register import Registration, announce, register, registry_of
 from trainwright.registry.store import check_name
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RunFolder
 from trainwright.runs.progress import Progress, silent
@@ -61,12 +61,15 @@ def finish(
 
     ``settings`` replace the spec's own ``register`` section.
 
+    SystemUnreachable before anything is evaluated when the registry cannot be written.
     AnswerNo when the gate refuses, after evaluation.json is written; SystemUnreachable when the model is registered
     but a remote registry cannot be told: run it again for that.
     """
     spec = run.spec()
     if settings is not None:
         spec = spec.model_copy(update={"register_": settings})
+    if spec.register_ is not None:
+        registry_of(run, spec.register_).refuse_unwritable(spec.register_.name)
     progress("choosing a checkpoint", 0, None)
     measured = results.points(run.metrics)
     chosen = choose(run.checkpoints, measured, step=step)

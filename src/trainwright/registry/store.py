@@ -19,7 +19,7 @@ from pathlib import Path
 from trainwright.checkpoints.disk import Disk, HashingStream, write_file
 from trainwright.checkpoints.format import FileRecord
 from trainwright.checkpoints.verify import Progress
-from trainwright.errors import InputError, Problem, did_you_mean
+from trainwright.errors import InputError, Problem, SystemUnreachable, did_you_mean
 from trainwright.registry.version import MANIFEST, Record, Version, VersionDamaged, open_version
 
 _NUMBER = re.compile(r"[1-9]\d*")
@@ -126,6 +126,22 @@ class Registry:
                 if same and (weights is None or version.record.weights == weights) and not version.verify():
                     return version
         return None
+
+    def refuse_unwritable(self, name: str) -> None:
+        """SystemUnreachable when no version of this model could be made here; InputError for a name that is none.
+
+        Asked before minutes of evaluation, not after them.
+        """
+        check_name(name)
+        folder = self.root / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._incoming(folder) as trial:
+                trial.folder.rmdir()
+        except OSError as error:
+            why = error.strerror or str(error)
+            way_out = "make it writable, or name another: --registry FOLDER, register.path in the spec"
+            raise SystemUnreachable(f"the registry {self.root} cannot be written: {why}", way_out) from error
 
     def publish(
         self, name: str, run_id: str, step: int, fill: Callable[[Incoming], None], aliases: tuple[str, ...] = ()

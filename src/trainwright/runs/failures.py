@@ -56,7 +56,7 @@ def first_failure(
             return failure
     if stage is not None:
         log = run.stage_log(attempt, stage)
-        if (error := first_error(_tail(log))) is not None and not error.echo:
+        if (error := first_error(tail(log))) is not None and not error.echo:
             return Failure(error.text, error.where, None, str(log))
     return found[0] if found else None
 
@@ -114,7 +114,7 @@ def _logged(run: RunFolder, attempt: int, known: set[int | None]) -> list[Failur
         if match is None or int(match[1]) in known:
             continue
         path = folder / name
-        chains = _chains(_tail(path).splitlines())
+        chains = _chains(tail(path).splitlines())
         error = next((f for f in reversed(chains) if not f.echo), chains[-1] if chains else None)
         if error is not None:
             rank = int(match[1])
@@ -173,7 +173,8 @@ def _short(line: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _tail(path: Path) -> str:
+def tail(path: Path) -> str:
+    """The end of a log, as text; empty when it cannot be read."""
     try:
         with path.open("rb") as handle:
             handle.seek(max(0, os.fstat(handle.fileno()).st_size - _TAIL_BYTES))

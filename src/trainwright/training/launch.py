@@ -16,7 +16,7 @@ from typing import Any
 from trainwright.errors import InputError, Problem
 from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
-from trainwright.runs.failures import first_failure
+from trainwright.runs.failures import failures_of_ranks, first_error, first_failure, tail
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
 from trainwright.spec.model import RunSpec
 from trainwright.training.signals import STOP_SIGNALS
@@ -52,6 +52,8 @@ def launch(run_dir: Path, place: Place | None = None, *, profile: str | None = N
     ended, stopped = _run_agent(run, spec, place, processes, attempt)
     code = combine(ended, stopped)
     if code not in (TrainExit.FINISHED, TrainExit.RESUME_ME):
+        first_rank = place.node_rank * processes
+        _report_silent(run, attempt, {first_rank + rank: end for rank, end in ended.items()}, program(spec))
         _tell(run, attempt, code)
     return code
 
@@ -76,6 +78,11 @@ def command(spec: RunSpec) -> tuple[str, ...]:
         return (sys.executable, "-u", spec.train.script, *spec.train.args)
     # -P: a file such as random.py where the run was started must not stand in for a library
     return (sys.executable, "-u", "-P", "-m", "trainwright.training.worker")
+
+
+def program(spec: RunSpec) -> str:
+    """What a person calls that which every rank runs."""
+    return Path(spec.train.script).name if spec.train is not None else "the trainer"
 
 
 def combine(codes: dict[int, int], stopped: bool = False) -> int:
@@ -203,6 +210,28 @@ def _rank_logs(run: RunFolder, attempt: int) -> Any:  # Any: the class exists on
     return RankLogs(redirects=Std.OUT)
 
 
+def _report_silent(run: RunFolder, attempt: int, codes: dict[int, int], what: str) -> None:
+    """Report the ends of ranks, by global rank, when none of them has said why: killed, or left with a bare code.
+
+    Ranks that the launcher ended because of another are no cause.
+    """
+    failed = failures_of_ranks(run, attempt, read_events(run.events))
+    if any(not failure.echo for failure in failed):
+        return
+    for rank, code in sorted(codes.items()):
+        if code in (TrainExit.FINISHED, TrainExit.RESUME_ME, -signal.SIGTERM):
+            continue
+        if code < 0:
+            why = "; out of memory, or somebody killed it" if code == -signal.SIGKILL else ""
+            text = f"{what} was ended by {signal.Signals(-code).name}{why}"
+        else:
+            last = first_error(tail(run.rank_log(attempt, rank)))
+            said = f"; its last words: {last.text}" if last and not last.echo else ", and its log is empty"
+            text = f"{what} ended with exit code {code}{'' if last and last.echo else said}"
+        kind = "unknown" if code < 0 else "user-error"
+        run.event_log(attempt, rank).write("failed", **{"class": kind}, code=code, exception=text, line="")
+
+
 def _tell(run: RunFolder, attempt: int, code: int) -> None:
     """The first failing rank's first error, last on the screen."""
     failure = first_failure(run, attempt, "train", read_events(run.events))
@@ -212,4 +241,5 @@ def _tell(run: RunFolder, attempt: int, code: int) -> None:
         return
     rank = f"rank {failure.rank}: " if failure.rank is not None else ""
     at = f" ({failure.where})" if failure.where else ""
-    print(f"{rank}{failure.text}{at}\nlog: {failure.log}", file=sys.stderr)  # noqa: T201
+    # the error comes last: whoever reads the end of this log must find it there
+    print(f"log: {failure.log}\n{rank}{failure.text}{at}", file=sys.stderr)  # noqa: T201

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from trainwright.runs.failures import Failure
+from trainwright.targets.local.policy import Used
 from trainwright.targets.local.process import ProcessId
 from trainwright.targets.local.record import JobRecord
 from trainwright.targets.local.state import Snapshot, state_of
@@ -95,3 +96,11 @@ def test_a_kill_for_memory_outranks_what_the_log_says() -> None:
 def test_only_what_lives_or_waits_is_not_final() -> None:
     assert not state_of(SEEN).final
     assert state_of(seen(alive="dead")).final
+
+
+def test_a_script_that_always_asks_to_be_started_again_is_told_in_our_words() -> None:
+    state = state_of(seen(failed(75, used=Used(idle_resumes=5)), alive="dead", failure=FAILURE))
+    assert state.reason is not None
+    assert state.reason.id == "local-idle-resumes"
+    assert state.reason.sentence.startswith("train asked 6 times in a row to be started again (exit code 75)")
+    assert "bad batch" in state.reason.raw

@@ -142,8 +142,9 @@ def _failed(seen: Snapshot, record: JobRecord) -> Reason:
     if failure is not None:
         who = f"rank {failure.rank}: " if failure.rank is not None else ""
         first = f"{who}{failure.text}" + (f" ({failure.where})" if failure.where else "")
-        # What the others saw of a process that was killed is only that it was gone; still, it is not hidden.
-        sentence, raw = (told, f"{raw}; {first}") if class_ == "oom" else (first, raw)
+        # What the others saw of a process that was killed is only that it was gone, and a run that always asks to
+        # be started again has no error; still, what stands in a log is not hidden.
+        sentence, raw = (told, f"{raw}; {first}") if class_ == "oom" or code == TrainExit.RESUME_ME else (first, raw)
         raw = f"{raw}; {failure.log}" if failure.log else raw
     retry: Literal["none", "same-node-ok"] = "none" if class_ in ("user-error", "config") else "same-node-ok"
     return _reason(id_, class_, sentence, f"{way_out}, then {_resume(seen)}", retry, raw)
@@ -154,6 +155,10 @@ def _judge(code: int, record: JobRecord) -> tuple[str, ReasonClass, str, str]:
     if code == TrainExit.NON_FINITE:
         return "local-non-finite", "user-error", f"{stage}: loss or gradients are not finite", (
             "lower optimizer.lr, look at the samples named in the log, or set nan: skip")  # fmt: skip
+    if code == TrainExit.RESUME_ME:
+        times = record.used.idle_resumes + 1
+        text = f"{stage} asked {times} times in a row to be started again (exit code 75) without a new checkpoint"
+        return "local-idle-resumes", "user-error", text, "find out why it stops before it has saved"
     if code == TrainExit.HUNG_COLLECTIVE:
         return "local-hung-collective", "timeout", f"{stage}: a collective never finished", "look at each rank's log"
     if record.oom:
