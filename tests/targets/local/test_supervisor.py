@@ -378,6 +378,7 @@ def test_damage_to_job_json_is_told_and_healed_by_resume(machine: Machine) -> No
     assert state.phase == "RUNNING"
     assert state.reason is not None
     assert state.reason.id == "local-unreadable"
+    assert Local().resume(ref) == ref, "it lives: there is nothing to resume, and nobody waits for its lock"
     assert Local().cancel(ref).phase == "CANCELLED", "who supervises is also written in the lock"
     job.write_bytes(b"[]")
     assert machine.status(ref).phase == "FAILED"

@@ -235,8 +235,9 @@ class Local:
 def _needs_nothing(run: RunFolder, again: bool) -> bool:
     """True for a live run, and for a finished one that is not wanted again. Only reads."""
     record = records.read_record(run)
-    if record is None:
-        return False
+    if record is None:  # never started, or its books are damaged: then the lock says who holds it
+        signature = records.read_signature(run)
+        return signature is not None and liveness(signature[0]) == "alive"
     if record.ended is None:
         return liveness(record.supervisor) == "alive"
     return record.ended == "finished" and not again
