@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from trainwright.facts import instances
 from trainwright.models.layout import Layout
+from trainwright.planner.collectives import step_collectives
 from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import evaluate, model_flops_per_token
 from trainwright.planner.inputs import machine_of
-from trainwright.planner.plan import Collective
 from trainwright.planner.step import StepModel
 from trainwright.planner.workload import Machine, Workload, gpt
 
@@ -127,11 +127,10 @@ def test_parts_are_non_negative_and_add_up(layout: Layout) -> None:
 
 
 def test_collectives_are_listed_for_the_dimensions_in_use() -> None:
-    found: list[Collective] = []
     layout = Layout(pp=2, tp=4, dp_shard=4, zero=3, sequence_parallel=True, micro_batches=64, stages=(16, 16))
-    model().seconds(layout, layout.stages, found)
+    found = step_collectives(model().workload, layout, layout.stages)
     assert {c.dim for c in found} == {"tp", "pp", "dp_shard"}
-    gathers = next(c for c in found if c.kind == "all_gather")
+    gathers = next(c for c in found if (c.kind, c.dim) == ("all_gather", "dp_shard"))
     assert gathers.count == 2 * 16 * 64
     assert gathers.bytes == pytest.approx(2 * (LLAMA_8B.attention_params + LLAMA_8B.mlp_params) / 4, rel=0.01)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trainwright.models.layout import Layout
 from trainwright.models.stages import balanced_stages
+from trainwright.planner.collectives import step_collectives
 from trainwright.planner.memory import Cut
 from trainwright.planner.plan import Collective, RankBytes, StepSeconds
 from trainwright.planner.step import StepModel
@@ -73,8 +74,7 @@ def evaluate(model: StepModel, layout: Layout, chunks: int = 1) -> Evaluated:
     """Evaluate one layout, legal or not; ``planner.legality`` says what is legal."""
     w, machine = model.workload, model.machine
     layout = with_stages(layout, w.dims.layers, chunks)
-    collectives: list[Collective] = []
-    seconds = model.seconds(layout, layout.stages, collectives)
+    seconds = model.seconds(layout, layout.stages)
     ranks = tuple(model.memory.ranks(layout, layout.stages))
     tokens = layout.global_batch_size * w.sequence_length
     per_second = tokens / seconds.total
@@ -91,7 +91,7 @@ def evaluate(model: StepModel, layout: Layout, chunks: int = 1) -> Evaluated:
         host_capacity=host_capacity(model),
         tokens_per_s=per_second,
         mfu=flops / peak,
-        collectives=tuple(collectives),
+        collectives=tuple(step_collectives(w, layout, layout.stages)),
     )
 
 

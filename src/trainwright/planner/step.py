@@ -1,8 +1,8 @@
 """Seconds of one optimizer step under one layout: compute, every collective on its link, the pipeline, the update.
 
 Puts compute, network and schedule together. ``StepModel.seconds`` takes a layout (or the search's tuple with the
-same names) and the layers of its stages, gives ``StepSeconds`` and, on request, the list of collectives. It is the
-inner loop of the search: plain floats, caches per micro-batch shape, no validation.
+same names) and the layers of its stages, gives ``StepSeconds``. It is the inner loop of the search: plain floats,
+caches per micro-batch shape, no validation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trainwright.planner.compute import Compute, LayerSeconds
 from trainwright.planner.constants import Constants
 from trainwright.planner.memory import Cut, Memory
 from trainwright.planner.network import Group, Network, group
-from trainwright.planner.plan import Collective, StepSeconds
+from trainwright.planner.plan import StepSeconds
 from trainwright.planner.schedule import pipeline_seconds
 from trainwright.planner.workload import ELEMENT_BYTES, OPTIMIZER_BYTES, Machine, Workload
 
@@ -86,7 +86,6 @@ class StepModel:
         self,
         cut: Cut,
         stages: Sequence[int],
-        collectives: list[Collective] | None = None,
         *,
         data_parallel: bool = True,
     ) -> StepSeconds:
@@ -117,9 +116,6 @@ class StepModel:
             kept_back = max(2 * one * (1 - stack.tp_overlap_backward), 2 * one - layer.weight_gradient)
             tp_layer = passes * 2 * one * (1 - stack.tp_overlap_forward) + kept_back
             host_collectives += (2 * passes + 2) * stack.collective_seconds
-            if collectives is not None:
-                kind = "reduce_scatter+all_gather" if cut.sequence_parallel else "all_reduce"
-                collectives.append(Collective(kind, "tp", round(hidden_bytes), (2 * passes + 2) * max(per_rank) * m))
         # Context parallelism: keys and values travel around the ring while attention computes.
         cp_layer = 0.0
         if cut.cp > 1:
@@ -131,10 +127,6 @@ class StepModel:
             merge = (cut.cp - 1) * self.compute.moved(12.0 * tokens * d.q_size / cut.tp, 2)
             cp_layer = passes * (max(0.0, ring - window) + 0.1 * ring + merge)
             host_collectives += 2 * (cut.cp - 1) * stack.collective_seconds
-            if collectives is not None:
-                collectives.append(
-                    Collective("send_recv", "cp", round(kv), passes * (cut.cp - 1) * max(per_rank) * m)
-                )
         # Expert parallelism: dispatch and combine, forward and backward.
         ep_layer = 0.0
         if cut.ep > 1 and d.experts:
@@ -142,9 +134,6 @@ class StepModel:
             passes = 6 if cut.recompute == "full" else 4
             ep_layer = passes * net.all_to_all(routed, groups["ep"]) * d.moe_layers / d.layers
             host_collectives += passes * stack.collective_seconds
-            if collectives is not None:
-                count = round(passes * max(per_rank) * m * d.moe_layers / d.layers)
-                collectives.append(Collective("all_to_all", "ep", round(routed), count))
 
         # Data parallelism with parameters sharded: gathered for both passes, gradients scattered, each micro-batch.
         dense, experts, _ = self.memory.stage_params(cut, 1, False, False)
@@ -158,17 +147,10 @@ class StepModel:
             scatter = (dense + experts) * reduced
             gather_layer = 2 * net.all_gather(size, g) + net.all_gather(scatter, g)
             host_collectives += 3 * stack.collective_seconds
-            if collectives is not None:
-                collectives += [
-                    Collective("all_gather", "dp_shard", round(size), 2 * max(per_rank) * m),
-                    Collective("reduce_scatter", "dp_shard", round(scatter), max(per_rank) * m),
-                ]
         elif data_parallel and cut.zero == 2 and w.state.fsdp and sharded:
             scatter = (dense + experts) * reduced
             gather_layer = net.all_gather(scatter, groups["dp_shard"])
             host_collectives += stack.collective_seconds
-            if collectives is not None:
-                collectives.append(Collective("reduce_scatter", "dp_shard", round(scatter), max(per_rank) * m))
         dp_layer = 0.0
         if gather_layer:
             window = compute_layer * stack.overlap_window
@@ -194,8 +176,6 @@ class StepModel:
             size = hidden_bytes / cut.tp if cut.sequence_parallel or stack.p2p_scatter else hidden_bytes
             crosses = cut.dp_replicate * cut.dp_shard * cut.cp * cut.tp >= self.machine.per_node
             sends = 2 * chunks * net.send(size, crosses) * (1 - stack.p2p_overlap)
-            if collectives is not None:
-                collectives.append(Collective("send_recv", "pp", round(size), 2 * chunks * m))
         busy, bubble = pipeline_seconds(cut.schedule, [t + sends for t in stage_seconds], m, chunks)
 
         slowest = stage_seconds.index(max(stage_seconds))
@@ -203,7 +183,7 @@ class StepModel:
         dense, experts, _ = self.memory.stage_params(cut, count, slowest == 0, slowest == cut.pp - 1)
         dp = optimizer = 0.0
         if data_parallel:
-            dp = self._gradients(cut, groups, dense, experts, stage_seconds[slowest], collectives, m)
+            dp = self._gradients(cut, groups, dense, experts, stage_seconds[slowest])
             optimizer = self._optimizer(cut, dense, experts) + stack.step_seconds
         shares = [count * x * m for x in (tp_layer, cp_layer, ep_layer, dp_layer)]
         moved = sends * m
@@ -236,8 +216,6 @@ class StepModel:
         dense: float,
         experts: float,
         stage_seconds: float,
-        collectives: list[Collective] | None,
-        micro_batches: int,
     ) -> float:
         """Exposed seconds of what happens once a step: gradient reduction, and gathering updated parameters."""
         w, stack, net = self.workload, self.constants.stack, self.network
@@ -249,27 +227,18 @@ class StepModel:
         if g.size > 1 and cut.zero < 3:
             if cut.zero == 0:
                 total += net.all_reduce(size, g)
-                self._note(collectives, "all_reduce", "dp_shard", size)
             else:
                 total += net.all_gather(held * w.state.gathered, g)
                 if not (cut.zero == 2 and w.state.fsdp):  # there each micro-batch has scattered its own
                     total += net.all_gather(size, g)
-                    self._note(collectives, "reduce_scatter", "dp_shard", size)
-                self._note(collectives, "all_gather", "dp_shard", held * w.state.gathered)
         if cut.dp_replicate > 1:
             part = size / g.size if cut.zero >= 1 else size
             total += net.all_reduce(part, groups["dp_replicate"])
-            self._note(collectives, "all_reduce", "dp_replicate", part)
         if not stack.dp_overlap:
             return total
         # Reduction hides behind the last micro-batch's backward, gathering behind the first one's forward.
         window = stage_seconds * stack.overlap_window
         return max(0.0, total - window) + stack.overlap_slowdown * min(total, window)
-
-    @staticmethod
-    def _note(collectives: list[Collective] | None, kind: str, dim: str, size: float) -> None:
-        if collectives is not None:
-            collectives.append(Collective(kind, dim, round(size), 1))
 
     def _optimizer(self, cut: Cut, dense: float, experts: float) -> float:
         w = self.workload
