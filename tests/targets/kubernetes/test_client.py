@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("lightkube")
-
 from trainwright.errors import AnswerNo, InputError, SystemUnreachable
 from trainwright.targets.kubernetes import client
 from trainwright.targets.kubernetes.client import HttpCluster, connect

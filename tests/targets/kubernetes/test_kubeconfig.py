@@ -46,8 +46,7 @@ def test_an_exec_plugin_is_told_which_version_it_answers_for(tmp_path: Path) -> 
     config = read_kubeconfig(write(tmp_path / "config", users=[{"name": "u", "user": {"exec": plugin}}]))
     found = config["users"][0]["user"]["exec"]
     told = json.loads(found["env"][0]["value"])
-    assert (found["apiVersion"], told["apiVersion"]) == (
-        "client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1")  # fmt: skip
+    assert found["apiVersion"] == told["apiVersion"] == "client.authentication.k8s.io/v1"
 
 
 @pytest.mark.parametrize(

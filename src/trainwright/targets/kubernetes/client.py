@@ -1,23 +1,23 @@
 """The cluster over HTTP: the only file that talks to an API server.
 
-lightkube reads the kubeconfig's entries and brings TLS, tokens and exec plugins; requests and answers are plain
-dictionaries, so that any kind and any field of any version passes through as it is. Waits are bounded: a server that
-never answered is given up soon, one that has answered before is waited for as long as a restart takes.
+Requests and answers are plain dictionaries, so that any kind and any field of any version passes through as it is.
+Waits are bounded: a server that never answered is given up soon, one that has answered before is waited for as long
+as a restart takes. No client library: importing one took longer than all the requests of a submit.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import ssl
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from trainwright.errors import MissingExtra, SystemUnreachable, TrainwrightError
+from trainwright.errors import InputError, Problem, SystemUnreachable, TrainwrightError
+from trainwright.targets.connection import NO_ANSWER, Answer, Connection
 from trainwright.targets.kubernetes.cluster import Object, Objects
+from trainwright.targets.kubernetes.credentials import Credentials, NoCredentialsError, problem_with, tls_of
 from trainwright.targets.kubernetes.kubeconfig import read_kubeconfig
 from trainwright.targets.kubernetes.refusal import Asked, missing_kind, refusal
 from trainwright.targets.kubernetes.resources import Resource, known
@@ -34,11 +34,9 @@ _APPLY = "application/apply-patch+yaml"
 
 
 class HttpCluster:
-    """A ``Cluster``. ``http`` is an httpx2 client whose base is the API server."""
+    """A ``Cluster`` behind a connection to its API server."""
 
-    def __init__(
-        self, http: Any, context: str, namespace: str, pause: Callable[[float], object] = time.sleep
-    ):  # Any: httpx2 belongs to the extra
+    def __init__(self, http: Connection, context: str, namespace: str, pause: Callable[[float], object] = time.sleep):
         self.context, self.namespace = context, namespace
         self._http = http
         self._pause = pause
@@ -66,7 +64,7 @@ class HttpCluster:
         space = self._space(resource, namespace)
         asked = self._asked("get", resource, space, name)
         response = self._send("GET", resource.path(space, name))
-        if response.status_code == 404 and _is_absent(response, resource, name):
+        if response.status == 404 and _is_absent(response, resource, name):
             return None
         return self._read(response, asked)
 
@@ -132,7 +130,7 @@ class HttpCluster:
             options["gracePeriodSeconds"] = grace_seconds
         body = json.dumps(options).encode()
         response = self._send("DELETE", resource.path(space, name), body=body, type_="application/json")
-        if response.status_code == 404:
+        if response.status == 404:
             return False
         self._read(response, asked)
         return True
@@ -141,23 +139,21 @@ class HttpCluster:
         self, resource: Resource, *, labels: Mapping[str, str] | str = "", seconds: int = 30
     ) -> Iterator[tuple[str, Object]]:
         """See ``Cluster.watch``. Ends quietly when the connection is lost: whoever watches looks again anyway."""
-        import httpx2
-
         space = self._space(resource, None)
         query = {"watch": "true", "timeoutSeconds": seconds, "labelSelector": _selector(labels)}
-        path = resource.path(space)
-        timeout = httpx2.Timeout(CONNECT_SECONDS, read=seconds + 10.0)
         asked = self._asked("watch", resource, space)
         try:
-            with self._http.stream("GET", path, params=_given(query), timeout=timeout) as response:
-                if response.status_code >= 400:
-                    response.read()
-                    self._read(response, asked)
-                for line in response.iter_lines():
-                    event = _parsed(line)
+            with self._http.stream(resource.path(space), query=_given(query), read_seconds=seconds + 10.0) as (
+                status,
+                lines,
+            ):
+                if status >= 400:
+                    self._read(Answer(status, b"".join(lines)), asked)
+                for line in lines:
+                    event = _parsed(line.decode(errors="replace"))
                     if isinstance(event, dict) and event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
                         yield str(event["type"]), event["object"]
-        except httpx2.HTTPError:
+        except NO_ANSWER:
             return
 
     def logs(self, pod: str, container: str | None = None, *, since: str | None = None) -> bytes:
@@ -167,9 +163,9 @@ class HttpCluster:
         }  # fmt: skip
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/log"
         response = self._send("GET", path, query=query, busy=())
-        if response.status_code in (401, 403):
+        if response.status in (401, 403):
             self._read(response, Asked(self.context, "get", "pods/log", "Pod", "v1", pod, self.namespace))
-        return bytes(response.content) if response.status_code == 200 else b""
+        return bytes(response.content) if response.status == 200 else b""
 
     def _asked(self, verb: str, resource: Resource, space: str, name: str = "") -> Asked:
         return Asked(self.context, verb, resource.full_name, resource.kind, resource.api_version, name, space)
@@ -189,9 +185,9 @@ class HttpCluster:
     ) -> Object | None:
         return self._read(self._send(method, path, query=query, body=body, type_=type_), asked)
 
-    def _read(self, response: Any, asked: Asked) -> Object | None:
-        if response.status_code >= 400:
-            raise refusal(response.status_code, _parsed(response.text), asked)
+    def _read(self, response: Answer, asked: Asked) -> Object | None:
+        if response.status >= 400:
+            raise refusal(response.status, _parsed(response.text), asked)
         value = _parsed(response.text)
         return value if isinstance(value, dict) else None
 
@@ -204,40 +200,32 @@ class HttpCluster:
         body: bytes | None = None,
         type_: str = "",
         busy: tuple[int, ...] = _BUSY,
-    ) -> Any:
+    ) -> Answer:
         """One answer. All that is sent here may be sent twice: reads, server-side apply, delete, reviews."""
-        import httpx2
-
         end = time.monotonic() + self.patience
         delay = 0.25
         headers = {"Content-Type": type_} if type_ else {}
         while True:
             try:
-                response = self._http.request(method, path, params=_given(query), content=body, headers=headers)
-            except httpx2.HTTPError as error:
+                response = self._http.request(method, path, query=_given(query), body=body, headers=headers)
+            except NoCredentialsError as error:
+                raise self._no_credentials(error) from None
+            except NO_ANSWER as error:
                 told: TrainwrightError = self._unreachable(error)
                 if _is_final(error):
                     raise told from None
-            except (OSError, ValueError) as error:  # what an exec plugin or a token file does to a request
-                raise self._no_credentials(error) from None
-            except Exception as error:
-                if type(error).__name__ != "ConfigError":  # lightkube's, raised by its exec plugins
-                    raise
-                raise self._no_credentials(error) from None
             else:
-                if response.status_code not in busy:
+                if response.status not in busy:
                     self.patience = PATIENCE_ONCE_SEEN
                     return response
-                told = refusal(
-                    response.status_code, _parsed(response.text), Asked(self.context, method.lower(), path)
-                )
+                told = refusal(response.status, _parsed(response.text), Asked(self.context, method.lower(), path))
             if time.monotonic() + delay >= end:
                 raise told
             self._pause(delay)
             delay = min(delay * 1.7, 5.0)
 
     def _unreachable(self, error: Exception) -> SystemUnreachable:
-        server = str(self._http.base_url).rstrip("/")
+        server = self._http.server
         text = str(error) or type(error).__name__
         if "CERTIFICATE_VERIFY_FAILED" in text:
             what = f"the certificate of {server} (context {self.context}) is not trusted: {text.rpartition(': ')[2]}"
@@ -255,7 +243,7 @@ class HttpCluster:
 def connect(context: str | None = None, namespace: str | None = None) -> HttpCluster:
     """The cluster of a context of the user's kubeconfig; no request is sent yet.
 
-    Raises MissingExtra without lightkube, InputError for a kubeconfig that cannot be used.
+    Raises InputError for a kubeconfig that cannot be used.
     """
     return _connected(context, namespace, os.environ.get("KUBECONFIG", ""), os.environ.get("HOME", ""))
 
@@ -264,25 +252,28 @@ def connect(context: str | None = None, namespace: str | None = None) -> HttpClu
 def _connected(context: str | None, namespace: str | None, files: str, home: str) -> HttpCluster:
     """One connection for every cluster and namespace: targets are made anew for every call, connections are not."""
     config = read_kubeconfig(os.environ, context)
-    try:
-        import httpx2
-        from lightkube.config import client_adapter
-        from lightkube.config.kubeconfig import KubeConfig
-        from lightkube.core.exceptions import ConfigError
-    except ImportError as error:
-        raise MissingExtra("a run on Kubernetes", "kubernetes") from error
-    from trainwright.errors import InputError, Problem
-
     name = str(config["current-context"])
+    about = _entry(config, "contexts", name)
+    cluster, user = _entry(config, "clusters", about.get("cluster")), _entry(config, "users", about.get("user"))
     try:
-        chosen = KubeConfig.from_dict(config).get()
-        assert chosen is not None  # read_kubeconfig has named a context that exists
-        parameters = client_adapter.ConnectionParams(timeout=httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS))
-        http = client_adapter.Client(chosen, parameters)
-    except (ConfigError, OSError, ssl.SSLError, ValueError, TypeError, KeyError, subprocess.SubprocessError) as error:
+        if wrong := problem_with(user):
+            raise ValueError(wrong)
+        tls = tls_of(cluster, user)
+        http = Connection(
+            str(cluster.get("server") or ""), connect_seconds=CONNECT_SECONDS, read_seconds=READ_SECONDS, tls=tls,
+            server_name=cluster.get("tls-server-name"), proxy=cluster.get("proxy-url"),
+            credentials=Credentials(user, tls),
+        )  # fmt: skip
+    except (OSError, ValueError, TypeError) as error:
         what = f"cannot be used for context {name}: {' '.join(str(error).split())}"
         raise InputError([Problem(str(config["files"]), what=what, instead="write the kubeconfig anew")]) from error
-    return HttpCluster(http, name, namespace or chosen.namespace)
+    return HttpCluster(http, name, namespace or str(about.get("namespace") or "default"))
+
+
+def _entry(config: Mapping[str, Any], table: str, name: str | None) -> dict[str, Any]:
+    """The entry of that name; ``read_kubeconfig`` has seen to it that there is one."""
+    found: dict[str, Any] = next(one for one in config[table] if one.get("name") == name)[table.removesuffix("s")]
+    return found
 
 
 def _given(query: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -300,7 +291,7 @@ def _parsed(text: str) -> Any:  # Any: a JSON value, or the text itself
         return text
 
 
-def _is_absent(response: Any, resource: Resource, name: str) -> bool:
+def _is_absent(response: Answer, resource: Resource, name: str) -> bool:
     """True for "no such object"; False when the API server does not know the kind, or the namespace."""
     body = _parsed(response.text)
     details = (body.get("details") or {}) if isinstance(body, dict) else {}
@@ -310,4 +301,4 @@ def _is_absent(response: Any, resource: Resource, name: str) -> bool:
 def _is_final(error: Exception) -> bool:
     """A certificate that is not trusted stays so, and a name that is not known is not worth a long wait."""
     text = str(error)
-    return "CERTIFICATE_VERIFY_FAILED" in text or "Name or service not known" in text or "UnsupportedProtocol" in text
+    return "CERTIFICATE_VERIFY_FAILED" in text or "Name or service not known" in text

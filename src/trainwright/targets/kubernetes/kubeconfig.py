@@ -18,7 +18,6 @@ from trainwright.errors import InputError, Problem, did_you_mean
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-_EXEC_V1 = "client.authentication.k8s.io/v1"
 
 
 def read_kubeconfig(environment: Mapping[str, str], context: str | None = None) -> dict[str, Any]:
@@ -102,11 +101,8 @@ def _mended(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(plugin, dict):
         version = plugin.get("apiVersion")
         told = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
-        values["exec"] = {
-            # the answer has the same form in v1 and v1beta1; the client library knows only the older name
-            **plugin, "apiVersion": "client.authentication.k8s.io/v1beta1" if version == _EXEC_V1 else version,
-            "env": [*(plugin.get("env") or []), {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps(told)}],
-        }  # fmt: skip
+        told_by = {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps(told)}
+        values["exec"] = {**plugin, "env": [*(plugin.get("env") or []), told_by]}
     return values
 
 
