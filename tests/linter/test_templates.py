@@ -49,3 +49,8 @@ def test_what_sed_or_printf_fills_in_is_no_error() -> None:
         {"config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n"}, Options(strict=True)
     )
     assert [(f.rule, f.severity) for f in found] == [("TW001", "note")]
+
+
+def test_directives_of_terraform_templates_may_stand_before_a_document() -> None:
+    text = "%{ if enable_ipv6 ~}\nhost: '::'\n%{ else ~}\nhost: ''\n%{ endif ~}\nname: ${name}\n"
+    assert [f.rule for f in lint_texts({"values.yaml": text}, Options(strict=True))] in ([], ["TW004"])

@@ -49,6 +49,15 @@ _TRAINING = {
 _HUB = {"singleuser", "hub", "proxy", "cull"}
 _SPEC = {"objective", "method", "parallelism", "compute", "duration", "sequence_length", "data", "storage", "retry"}
 
+_FIELDS = _SPEC | {
+    "version", "name", "model", "lora", "global_batch_size", "micro_batch_size", "precision", "optimizer", "schedule",
+    "clip", "seed", "recompute", "attention", "compile", "nan", "engine", "offload", "checkpoint", "evaluate",
+    "early_stopping", "register", "tracking", "train", "target", "image", "env", "secrets",
+}  # fmt: skip
+"""Fields of a run's specification: a file of which most keys are others is none, whatever it shares."""
+_MOST_KEYS = 500
+"""No configuration has more at its top; vocabularies and indices have."""
+
 
 def language_of(path: str, content: str) -> Language:
     """The language of a file: by extension (template suffixes aside), else by its first lines."""
@@ -78,7 +87,9 @@ def sniff(content: str) -> Language:
         return "json"
     if re.search(r"^\s*(import \w+|from [\w.]+ import )", head, re.MULTILINE):
         return "python"
-    if re.search(r"^\s*(srun|torchrun|mpirun|accelerate launch|deepspeed|export \w+=|set -e)\b", head, re.MULTILINE):
+    if re.search(
+        r"^\s*(?:(?:srun|torchrun|mpirun|accelerate launch|deepspeed)[ \t]|export \w+=|set -e\b)", head, re.MULTILINE
+    ):
         return "shell"
     if first.startswith("# ") and "```" in content:
         return "markdown"
@@ -90,6 +101,8 @@ def role_of(node: Node) -> Role | Literal["kubernetes"]:
     keys = set(node.keys())
     if {"apiVersion", "kind"} <= keys:
         return "kubernetes"
+    if len(keys) > _MOST_KEYS:
+        return "other"
     if len(keys & _ACCELERATE) >= 2 or ({"num_processes", "num_machines"} <= keys):
         return "accelerate"
     if (
@@ -101,7 +114,10 @@ def role_of(node: Node) -> Role | Literal["kubernetes"]:
         return "deepspeed"
     if {"v", "checksum"} <= keys:  # a sealed record that Trainwright wrote, such as a prepared data set's manifest
         return "other"
-    if keys & {"model", "train"} and (len(keys & _SPEC) >= 2 or ({"version", "name"} <= keys and keys & _SPEC)):
+    # Other frameworks have `model`, `data` and `parallelism` too, but none of what names a run of ours.
+    ours = keys & {"version", "name", "method", "objective", "duration"}
+    enough = len(keys & _SPEC) >= 2 or ({"version", "name"} <= keys and keys & _SPEC)
+    if ours and enough and keys & {"model", "train"} and 2 * len(keys & _FIELDS) >= len(keys):
         return "spec"
     if keys & _HUB and (node.get("singleuser").type == "mapping" or node.get("hub").type == "mapping"):
         return "helm-values"

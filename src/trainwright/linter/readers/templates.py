@@ -1,8 +1,8 @@
 """Blank out template expressions so that a template can be read as the file it will become.
 
-Takes text with ``{{ }}``, ``{% %}`` or ``<% %>`` and gives text of the same length in which every expression is
-made of placeholder characters or, on a line of its own, is a comment; and the offsets of the lines where a template
-may add or remove content. Must not know what the text means.
+Takes text with ``{{ }}``, ``{% %}``, ``<% %>`` or ``%{ if }`` and gives text of the same length in which every
+expression is made of placeholder characters or, on a line of its own, is a comment; and the offsets of the lines
+where a template may add or remove content. Must not know what the text means.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from trainwright.linter.text import PLACEHOLDER
 
 _OPENING = re.compile(r"\{\{|\{%|\{#|<%")
 _CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>"}
+_TERRAFORM = re.compile(r"%\{~?[ \t]*(?:if|else|endif|for|endfor)\b[^}\n]*\}")
 # One run of placeholders and blanks, not runs of runs: nested repetition takes exponential time on long lines.
 _NOT_LINE_END = re.compile(r"[^\n]")
 _WHOLE_LINE = re.compile(rf"^([ \t]*)(-[ \t]+)?{PLACEHOLDER}[{PLACEHOLDER} \t]*$", re.MULTILINE)
@@ -20,7 +21,7 @@ _WHOLE_LINE = re.compile(rf"^([ \t]*)(-[ \t]+)?{PLACEHOLDER}[{PLACEHOLDER} \t]*$
 
 def has_templates(content: str) -> bool:
     """Whether the text holds template expressions at all."""
-    return "{{" in content or "{%" in content or "<%" in content
+    return "{{" in content or "{%" in content or "<%" in content or "%{" in content
 
 
 def blank_templates(content: str) -> tuple[str, list[int]]:
@@ -34,6 +35,7 @@ def blank_templates(content: str) -> tuple[str, list[int]]:
             return match[0]
         return match[1] + "#" + " " * (len(match[0]) - len(match[1]) - 1)
 
+    content = _TERRAFORM.sub(lambda match: PLACEHOLDER * len(match[0]), content)
     return _WHOLE_LINE.sub(comment, _without_expressions(content)), lines
 
 

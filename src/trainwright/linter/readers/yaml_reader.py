@@ -243,7 +243,7 @@ def _convert(kind: Type, value: str) -> tuple[Type, Scalar]:
             return "str", value
         if kind == "float":
             return kind, float(bare.replace(".inf", "inf").replace(".nan", "nan").replace(".NaN", "nan"))
-        sign, digits = (bare[0], bare[1:]) if bare[:1] in "+-" else ("", bare)
+        sign, digits = (bare[0], bare[1:]) if bare[:1] in ("+", "-") else ("", bare)
         if digits.startswith("0") and digits.isdigit() and len(digits) > 1:
             return kind, int(sign + digits, 8)
         return kind, int(bare, 0)

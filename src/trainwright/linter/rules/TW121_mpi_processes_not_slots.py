@@ -44,7 +44,10 @@ class MpiProcessesNotSlots(LaunchRule):
         asked = subject.flags.number("np")
         if subject.launch.of("mpirun") is None or subject.tool != "mpirun" or not isinstance(asked, Known):
             return
-        if subject.flags.has("oversubscribe", "npernode", "map_by", "use_hwthread_cpus", "hostfile", "host"):
+        placed = (subject.flags.text("map_by").known or "").lower()
+        if subject.flags.has("oversubscribe", "npernode", "use_hwthread_cpus", "hostfile", "host") or (
+            subject.flags.has("map_by") and placed not in ("slot", "node", "core", "socket", "numa")
+        ):
             return
         slots = _slots(subject)
         if not slots or asked.value == slots:

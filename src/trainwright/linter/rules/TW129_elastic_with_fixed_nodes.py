@@ -33,6 +33,16 @@ class ElasticWithFixedNodes(LaunchRule):
             policy.get("maxReplicas").integer,
             subject.flags.number("nnodes"),
         )
+        first = subject.job.training_launches[:1] == [subject]
+        if subject.job.frontend == "PyTorchJob" and least is not None and most is not None and least > most and first:
+            yield self.hit(
+                policy.get("minReplicas"),
+                f"minReplicas is {least} and maxReplicas {most}: torchrun is told to expect {least}:{most} nodes and "
+                "stops, and Kubernetes refuses such an autoscaler",
+                f"maxReplicas: {least} or more",
+                severity="error",
+            )
+            return
         if (
             subject.job.frontend == "PyTorchJob"
             and subject.tool == "torchrun"

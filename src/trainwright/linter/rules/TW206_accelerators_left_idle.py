@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trainwright.linter.project import Project
@@ -13,6 +14,15 @@ from trainwright.linter.values import Absent, Known
 from trainwright.linter.view.cost import an_hour_of
 from trainwright.linter.view.job import JobLaunch
 from trainwright.linter.view.visible import units
+
+_TRAINS = re.compile(r"(?:^|[/_-])(?:train|pretrain|finetune|fine_tune|sft|main_train|run_(?:clm|mlm|glue))\w*\.py$")
+_SPREADS = re.compile(
+    r"devices|gpu|nproc|spawn|parallel|strategy|accelerator|device_map|world|config|cfg|lightning|jax|ray"
+)
+_STARTS_MORE = re.compile(
+    r"spawn|DataParallel|device_map|lightning|notebook_launcher|MirroredStrategy|deepspeed|import jax|Process\("
+    r"|subprocess"
+)
 
 
 class AcceleratorsLeftIdle(LaunchRule):
@@ -55,10 +65,35 @@ class AcceleratorsLeftIdle(LaunchRule):
             f"#SBATCH --ntasks-per-node={held}, or torchrun --nproc_per_node={held}",
         )
 
+    def _alone(self, launch: JobLaunch, project: Project) -> Iterator[Hit]:
+        """``python train.py`` in one place with several accelerators, and nothing that spreads it over them."""
+        held = launch.accelerators_per_node.known
+        name = launch.launch.script
+        if not held or held < 2 or launch.is_neuron or not launch.job.ends or launch.job.frontend.startswith("Ray"):
+            return
+        if not _TRAINS.search(name) or _SPREADS.search(" ".join((name, *launch.arguments.used))):
+            return
+        if (
+            launch.arguments.open
+            or launch.launch.context & {"background", "loop"}
+            or launch.copies_per_node.known != 1
+        ):
+            return
+        module = project.file(name, launch.job.document)
+        if module is not None and _STARTS_MORE.search(module.text.content):
+            return
+        yield self.hit(
+            launch,
+            f"one process is started where {held} accelerators are held: unless {name} spreads itself over them, "
+            f"{held - 1} of them idle{an_hour_of(held - 1, launch.job, launch.group, project)}",
+            f"torchrun --standalone --nproc_per_node={held} {name}, or ask for one accelerator",
+        )
+
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
         """Processes per node against usable accelerators."""
         if not subject.tool:
-            yield from self._plain(subject)
+            found = list(self._plain(subject))
+            yield from found or self._alone(subject, project)
             return
         if subject.job.frontend in ("RayJob", "RayCluster", "RayService") or subject.launch.context & {
             "background",

@@ -37,6 +37,7 @@ class NeuronDevicesAndCores(PodRule):
                     cores,
                     "aws.amazon.com/neuron (whole devices) and aws.amazon.com/neuroncore (their cores) "
                     "count the same chips: asking for both reserves them twice, and the pod may never "
-                    "fit",
+                    "fit, or gets cores of devices that it does not hold",
                     "only aws.amazon.com/neuron for whole devices, or only aws.amazon.com/neuroncore",
+                    severity=None if any(one.launcher or one.is_python for one in container.launches) else "warning",
                 )

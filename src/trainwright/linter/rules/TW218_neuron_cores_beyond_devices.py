@@ -45,3 +45,25 @@ class NeuronCoresBeyondDevices(LaunchRule):
                     f"{most}: the runtime fails to start",
                     f"remove it (torchrun gives each process its core), or stay within {most} cores",
                 )
+            elif name == "NEURON_RT_VISIBLE_CORES":
+                listed = cores(text)
+                started = subject.processes_per_node.known or 0
+                if subject.tool == "torchrun" and listed is not None and 1 < listed < started:
+                    yield self.hit(
+                        variable,
+                        f"{name}={text} shows {listed} NeuronCores to {started} processes: a core belongs to one "
+                        "process, so the others fail to start",
+                        f"remove it (torchrun gives each process its core), or --nproc_per_node={listed}",
+                        severity="error",
+                    )
+
+
+def cores(text: str) -> int | None:
+    """How many cores a list like ``0-7,16`` names; None when it is not such a list."""
+    count = 0
+    for part in text.strip().strip("\"'").split(","):
+        found = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
+        if found is None or (found[2] and int(found[2]) < int(found[1])):
+            return None
+        count += int(found[2] or found[1]) - int(found[1]) + 1
+    return count

@@ -10,6 +10,7 @@ from trainwright.linter.rule import (
     Hit,
     JobRule,
 )
+from trainwright.linter.values import Absent
 from trainwright.linter.view.job import TrainingJob
 
 
@@ -30,26 +31,29 @@ class LauncherTaskWithOneCpu(JobRule):
         if (
             slurm is None
             or not slurm.flags.used
-            or slurm.exclusive
-            or slurm.flags.has(
-                "cpus_per_task", "cpus_per_gpu", "mincpus", "whole", "ntasks", "cores_per_socket", "extra_node_info"
-            )
+            or slurm.flags.has("cpus_per_gpu", "mincpus", "whole", "ntasks", "cores_per_socket", "extra_node_info")
             or slurm.tasks_per_node.known != 1
         ):
             return
         for launch in subject.training_launches:
             count = launch.processes_per_node.known or 0
-            if (
-                launch.tool in ("torchrun", "accelerate", "deepspeed")
-                and count > 1
-                and not (
-                    launch.srun is not None and launch.srun.flags.has("cpus_per_task", "cpus_per_gpu", "exclusive")
-                )
-            ):
-                yield self.hit(
-                    launch,
-                    f"the task gets one CPU (Slurm's default), and {count} processes with their data "
-                    "loaders share it: the GPUs wait for data",
-                    f"#SBATCH --cpus-per-task={count * 12} (all CPUs of the node), or --exclusive",
-                )
-                return
+            stated = slurm.flags.number("cpus_per_task")
+            if launch.srun is not None and launch.srun.flags.has("cpus_per_task", "cpus_per_gpu", "exclusive"):
+                stated = launch.srun.flags.number("cpus_per_task")
+                if isinstance(stated, Absent):
+                    continue
+            # Without a step of its own the launcher sees all CPUs of an exclusive node.
+            if slurm.exclusive and (isinstance(stated, Absent) or launch.srun is None):
+                continue
+            if launch.tool not in ("torchrun", "accelerate", "deepspeed") or count < 2:
+                continue
+            if not isinstance(stated, Absent) and (stated.known is None or stated.known >= count):
+                continue
+            has = "one CPU (Slurm's default)" if isinstance(stated, Absent) else f"{stated.known} CPU(s)"
+            yield self.hit(
+                launch if isinstance(stated, Absent) else stated,
+                f"the task gets {has}, and {count} processes with their data loaders share it: the GPUs wait "
+                "for data",
+                f"#SBATCH --cpus-per-task={count * 12} (all CPUs of the node), or --exclusive",
+            )
+            return

@@ -18,7 +18,7 @@ class InterfaceNotInPod(PodRule):
     """The host's cards are not in the pod."""
 
     id = "TW310"
-    severity = "warning"
+    severity = "error"
     category = "network"
     summary = "an interface name that ordinary pods do not have"
     evidence = "verified"

@@ -31,7 +31,9 @@ class VariableHarmful(JobRule):
         rows = rows_of_kind("env", "harmful", "fatal")
         for variable in subject.env_uses(*rows):
             fatal = rows[variable.name]["kind"] == "fatal"
-            if fatal or variable.value.known not in ("0", ""):
+            only = rows[variable.name].get("values")
+            value = variable.value.known
+            if fatal or (value in only if only else value not in ("0", "")):
                 yield self.hit(
                     variable,
                     rows[variable.name]["why"],

@@ -62,5 +62,5 @@ class MeshSidecarInjected(PodRule):
             + "; the ranks' connections go through the proxy and hang, and the proxy keeps the job from "
             "completing",
             f"{name}: {value} in the metadata of every pod template",
-            severity=None if misplaced.exists else "warning",
+            severity=None if misplaced.exists or subject.job.multi_node else "warning",
         )

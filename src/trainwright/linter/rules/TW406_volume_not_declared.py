@@ -42,6 +42,10 @@ class VolumeNotDeclared(PodRule):
             for policy in subject.job.get("spec", "volumeClaimPolicies").elements()
             for template in policy.get("templates").elements()
         }
+        made |= {
+            template.get("metadata", "name").string
+            for template in subject.job.get("spec", "leaderWorkerTemplate", "volumeClaimTemplates").elements()
+        }
         for container in group.containers:
             # A container without an image is a patch: its volumes stand elsewhere.
             for mount in container.mounts if container.image.exists else ():

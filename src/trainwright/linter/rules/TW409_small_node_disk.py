@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from trainwright.linter.documents import KubernetesObject
+from trainwright.linter.node import Node
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 from trainwright.linter.view.nodepools import pool_accelerated, pools_of
@@ -43,6 +44,9 @@ class SmallNodeDisk(ObjectRule):
                 "instanceStorePolicy: RAID0 on types with NVMe disks",
             )
             return
+        if (wrong := _not_mounted(spec, mappings)) is not None:
+            yield self.hit(*wrong)
+            return
         sizes = [mapping.get("ebs", "volumeSize") for mapping in mappings.elements()]
         if sizes and all(size.quantity is not None and size.quantity < _ENOUGH for size in sizes):
             largest = max(sizes, key=lambda size: size.quantity or 0)
@@ -52,3 +56,30 @@ class SmallNodeDisk(ObjectRule):
                 "unpacking), logs and emptyDirs share it, and a full disk gets pods evicted",
                 "volumeSize: 200Gi or more, or instanceStorePolicy: RAID0 on types with NVMe disks",
             )
+
+
+def _not_mounted(spec: Node, mappings: Node) -> tuple[Node, str, str] | None:
+    """Where disks are made that images and pods do not use: place, why and instead."""
+    aliases = [(term.get("alias").string or "") for term in spec.get("amiSelectorTerms").elements()]
+    family = (spec.get("amiFamily").string or (aliases[0].split("@")[0] if len(aliases) == 1 else "")).lower()
+    device = {"bottlerocket": "/dev/xvdb", "al2023": "/dev/xvda", "al2": "/dev/xvda"}.get(family)
+    names = [mapping.get("deviceName") for mapping in mappings.elements()]
+    roots = [mapping.get("rootVolume") for mapping in mappings.elements()]
+    if device is None or not names or any(name.string in (None, device) for name in names):
+        return None
+    if any(root.boolean or root.unknown for root in roots):
+        return None
+    if family == "bottlerocket":
+        return (
+            names[0],
+            f"Bottlerocket keeps images and emptyDirs on /dev/xvdb, and {names[0].raw} is its small system disk: the "
+            "data disk stays at 20Gi, one training image fills it, and pods are evicted for disk pressure",
+            "deviceName: /dev/xvdb for the large volume",
+        )
+    return (
+        names[0],
+        f"the root disk of these images is {device}: {names[0].raw} is attached as a second disk that "
+        f"nothing formats "
+        "or mounts, and the root stays at 20Gi, which one training image fills",
+        f"deviceName: {device}",
+    )

@@ -9,7 +9,7 @@ from trainwright.linter.rule import Hit, PodRule, Pods
 from trainwright.linter.view.job import TrainingJob
 from trainwright.linter.view.machines import types
 from trainwright.linter.view.pods import PodGroup
-from trainwright.linter.view.storage import BLOCK_DRIVERS, backing
+from trainwright.linter.view.storage import BLOCK_DRIVERS, backing, named_as_block
 
 
 class OneNodeClaimAcrossNodes(PodRule):
@@ -51,7 +51,7 @@ class OneNodeClaimAcrossNodes(PodRule):
                     "error",
                 )
                 continue
-            block = found.driver in BLOCK_DRIVERS
+            block = found.driver in BLOCK_DRIVERS or (not found.driver and named_as_block(found))
             apart = self._apart(job, users, project)
             yield self.hit(
                 volume.source.get("claimName"),

@@ -14,7 +14,7 @@ class GraceAboveSpotNotice(PodRule):
     """EC2 gives two minutes."""
 
     id = "TW510"
-    severity = "note"
+    severity = "warning"
     category = "lifecycle"
     summary = "the grace period is longer than the two minutes a spot interruption leaves"
     evidence = "verified"

@@ -13,6 +13,8 @@ from trainwright.linter.view.job import TrainingJob
 
 _TAG = re.compile(r"/?ray(?:-ml|-llm)?:(?P<ray>\d+\.\d+\.\d+)(?:\.\w{6})?(?:-(?P<python>py3\d+))?")
 
+_PIN = re.compile(r"(?m)^\s*-\s*[\"']?ray(?:\[[^\]\n]{0,80}\])?\s*==\s*(\d+\.\d+\.\d+)")
+
 
 class RayVersionsDiffer(JobRule):
     """Ray compares versions when a node joins."""
@@ -45,6 +47,16 @@ class RayVersionsDiffer(JobRule):
                         f"the same image everywhere: {first_place.string}",
                     )
                     break
+        pinned = subject.get("spec", "runtimeEnvYAML")
+        other = _PIN.search(pinned.string or "")
+        if other is not None and first[0] and other[1] != first[0]:
+            yield self.hit(
+                pinned,
+                f"the runtime environment installs Ray {other[1]} into a cluster of Ray {first[0]}: the job's "
+                "workers talk another protocol than the cluster, and stop when they connect",
+                "no ray among the packages: the image brings it",
+                severity="warning",
+            )
         stated = subject.get("spec", "rayVersion")
         if subject.frontend == "RayJob":
             stated = subject.get("spec", "rayClusterSpec", "rayVersion")

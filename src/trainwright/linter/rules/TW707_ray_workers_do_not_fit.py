@@ -31,6 +31,7 @@ class RayWorkersDoNotFit(JobRule):
 
     def check(self, subject: TrainingJob, project: Project) -> Iterator[Hit]:
         """Requests above what the groups add up to."""
+        yield from self._entrypoint(subject)
         total = _most(subject)
         if total is None:
             return
@@ -47,6 +48,22 @@ class RayWorkersDoNotFit(JobRule):
                     f"than {total}: Ray Train waits for ever while holding the GPUs there are",
                     f"{int(total / each)} workers, or groups with more replicas (maxReplicas with autoscaling)",
                 )
+
+    def _entrypoint(self, job: TrainingJob) -> Iterator[Hit]:
+        """The driver itself is placed on one node."""
+        asked = job.get("spec", "entrypointNumGpus")
+        groups = [group.accelerators for group in job.groups if group.role in ("head", "worker")]
+        if asked.number is None or not groups or job.get("spec", "rayClusterSpec", "workerGroupSpecs").open:
+            return
+        counts = [0 if isinstance(value, Absent) else value.known for value in groups]
+        largest = max((count for count in counts if count is not None), default=0)
+        if None not in counts and asked.number > largest:
+            yield self.hit(
+                asked,
+                f"the entrypoint asks for {asked.raw} GPUs on one node, and no pod of this cluster has more than "
+                f"{largest}: the job stays PENDING while the cluster holds its GPUs",
+                "no entrypointNumGpus: the driver only starts the workers, which ask for GPUs themselves",
+            )
 
 
 def _most(job: TrainingJob) -> int | None:

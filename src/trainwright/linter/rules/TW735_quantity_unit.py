@@ -11,7 +11,10 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 from trainwright.linter.values import quantity
 
-_SUSPECT = re.compile(r"\d\s*(?:[KMGTPE]i?[Bb]|[kmgtpe]i?b|[mgtpe]i|[gtpK]|[Kk][Bb]|ki)\b|\d\s+[KMGTP]i?\b", re.ASCII)
+_SUSPECT = re.compile(
+    r"(?i:\d\s*(?:v?cpus?|v?cores?|gpus?|bytes?|gigs?)[\"']?\s*(?:[\n,}]|$))|\d\s*(?:[KMGTPE]i?[Bb]|[kmgtpe]i?b|[mgtpe]i|[gtpK]|[Kk][Bb]|ki)\b|\d\s+[KMGTP]i?\b",
+    re.ASCII,
+)
 _MILLI_BYTES = re.compile(r"(memory|storage)[\"']?\s*:\s*[\"']?\d+m\b")
 _MAPS = (
     "limits",

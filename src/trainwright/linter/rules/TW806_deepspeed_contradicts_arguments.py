@@ -67,6 +67,7 @@ class DeepspeedContradictsArguments(TrainerRule):
             )
         yield from self._precision(subject)
         yield from self._total(subject)
+        yield from self._schedule(subject)
 
     def _precision(self, subject: TrainerArguments) -> Iterator[Hit]:
         """``bf16`` and ``fp16``: both sides state a switch."""
@@ -103,3 +104,19 @@ class DeepspeedContradictsArguments(TrainerRule):
                 f"{subject.processes} processes is {product}: the Trainer stops with a ValueError on every rank",
                 '"train_batch_size": "auto"',
             )
+
+    def _schedule(self, subject: TrainerArguments) -> Iterator[Hit]:
+        """The scheduler's steps: compared when training begins."""
+        params = subject.deepspeed.get("scheduler", "params") if subject.deepspeed is not None else None
+        for key, option in (("total_num_steps", "max_steps"), ("warmup_num_steps", "warmup_steps")):
+            node = params.get(key) if params is not None else None
+            stated = subject.number(option)
+            if node is None or node.integer is None or not isinstance(stated, Known):
+                continue
+            if stated.value > 0 and stated.value != node.integer:
+                yield self.hit(
+                    node,
+                    f"scheduler.params.{key} is {node.raw}, but --{option} is {stated.value}: the Hugging Face "
+                    "Trainer compares the two and stops with a ValueError on every rank",
+                    f'"auto" in the DeepSpeed file, so that --{option} decides',
+                )

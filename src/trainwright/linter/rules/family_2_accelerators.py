@@ -42,4 +42,5 @@ ACCELERATORS: dict[str, str] = {
     "TW237": "TW237_device_plugin_missing:DevicePluginMissing",
     "TW238": "TW238_trainjob_processes_above_accelerators:TrainjobProcessesAboveAccelerators",
     "TW239": "TW239_request_above_limit:RequestAboveLimit",
+    "TW240": "TW240_deepspeed_ignores_visible_devices:DeepspeedIgnoresVisibleDevices",
 }

@@ -37,4 +37,5 @@ NETWORK: dict[str, str] = {
     "TW332": "TW332_gang_over_several_zones:GangOverSeveralZones",
     "TW333": "TW333_mpirun_transport_open:MpirunTransportOpen",
     "TW334": "TW334_nodes_get_no_efa:NodesGetNoEfa",
+    "TW335": "TW335_gloo_takes_no_exclusions:GlooTakesNoExclusions",
 }

@@ -16,4 +16,6 @@ MEMORY: dict[str, str] = {
     "TW411": "TW411_slurm_memory_options_exclude:SlurmMemoryOptionsExclude",
     "TW412": "TW412_data_in_memory_volume:DataInMemoryVolume",
     "TW413": "TW413_hostpath_shm:HostpathShm",
+    "TW414": "TW414_scratch_above_node_disk:ScratchAboveNodeDisk",
+    "TW415": "TW415_notebook_without_shared_memory:NotebookWithoutSharedMemory",
 }

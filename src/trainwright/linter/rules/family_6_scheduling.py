@@ -31,4 +31,6 @@ SCHEDULING: dict[str, str] = {
     "TW627": "TW627_disk_without_throughput:DiskWithoutThroughput",
     "TW628": "TW628_gang_without_gang_scheduling:GangWithoutGangScheduling",
     "TW629": "TW629_user_data_repeats_the_image:UserDataRepeatsTheImage",
+    "TW630": "TW630_old_karpenter_names:OldKarpenterNames",
+    "TW631": "TW631_no_pool_for_selector:NoPoolForSelector",
 }

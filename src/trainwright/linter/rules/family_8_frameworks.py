@@ -58,4 +58,10 @@ FRAMEWORKS: dict[str, str] = {
     "TW853": "TW853_deepspeed_value:DeepspeedValue",
     "TW854": "TW854_learning_rate_rises_again:LearningRateRisesAgain",
     "TW855": "TW855_batch_fits_no_world:BatchFitsNoWorld",
+    "TW856": "TW856_fp16_of_a_bf16_model:Fp16OfABf16Model",
+    "TW857": "TW857_settings_of_another_kind:SettingsOfAnotherKind",
+    "TW858": "TW858_fsdp_without_units:FsdpWithoutUnits",
+    "TW859": "TW859_recomputed_twice:RecomputedTwice",
+    "TW860": "TW860_sequence_not_divisible:SequenceNotDivisible",
+    "TW861": "TW861_low_memory_loading_with_zero3:LowMemoryLoadingWithZero3",
 }

@@ -17,6 +17,7 @@ PLATFORM: dict[str, str] = {
     "TW912": "TW912_file_system_not_mounted:FileSystemNotMounted",
     "TW913": "TW913_efs_class_without_owner:EfsClassWithoutOwner",
     "TW914": "TW914_configuration_in_another_namespace:ConfigurationInAnotherNamespace",
+    "TW915": "TW915_block_volume_bound_at_once:BlockVolumeBoundAtOnce",
     "TW920": "TW920_secret_in_plain_text:SecretInPlainText",
     "TW921": "TW921_privileged_training:PrivilegedTraining",
     "TW922": "TW922_image_may_change:ImageMayChange",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainwright.facts.data import read_rows
 from trainwright.linter.shell.expansion import Script
 from trainwright.linter.shell.flags import Flag, Flags
 from trainwright.linter.shell.walk import walk_script
@@ -157,6 +158,9 @@ def replaces_shell(launch: JobLaunch) -> bool:
 def never_ends(container: Container) -> str | None:
     """What keeps a container running for ever ("loops for ever", "runs tensorboard"); None when nothing does."""
     script = container.script
+    served = read_rows("endless_images").get(_image_name(container))
+    if served is not None and container.node.get("command").absent:
+        return f"runs {served['what']}, which serves until it is stopped"
     if script is not None:
         for command in script.commands:
             if command.name == "sleep" and "loop" in command.context:
@@ -172,6 +176,12 @@ def never_ends(container: Container) -> str | None:
         if launch.script in _SERVERS:
             return f"runs {launch.script}, which serves until it is stopped"
     return None
+
+
+def _image_name(container: Container) -> str:
+    """The last part of the image's name, without tag and digest."""
+    image = container.image.string or ""
+    return image.split("@", 1)[0].rsplit("/", 1)[-1].split(":", 1)[0]
 
 
 def _endless(command: Command) -> bool:

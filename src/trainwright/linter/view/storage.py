@@ -6,6 +6,7 @@ missing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from trainwright.linter.documents import KubernetesObject
@@ -70,6 +71,14 @@ def zones(volume: KubernetesObject | None) -> set[str]:
                     return set()
                 found.update(value for value in values if value)
     return found
+
+
+def named_as_block(found: Backing) -> bool:
+    """Whether a class that is not in sight is, by its name, one of EBS volumes (``gp3``, EKS's ``auto-ebs-sc``)."""
+    name = found.claim.get("spec", "storageClassName").string if found.claim is not None else None
+    return (
+        name is not None and re.fullmatch(r"(?:gp[23]|io[12]|st1|sc1)(?:-.*)?|(?:.*-)?ebs(?:-.*)?", name) is not None
+    )
 
 
 def behind_claim(claim: KubernetesObject, project: Project) -> Backing:

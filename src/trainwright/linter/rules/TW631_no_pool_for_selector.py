@@ -1,0 +1,60 @@
+"""TW631: pods select machines that no node pool for accelerators offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.linter.documents import KubernetesObject
+from trainwright.linter.project import Project
+from trainwright.linter.rule import Hit, PodRule, Pods
+from trainwright.linter.values import Known
+from trainwright.linter.view.machines import INSTANCE_LABEL, pool_requirement
+from trainwright.linter.view.nodepools import CAPACITY, decided_elsewhere, pool_accelerated
+from trainwright.linter.view.pods import PodGroup
+
+_LABELS = (INSTANCE_LABEL, "topology.kubernetes.io/zone", CAPACITY)
+
+
+class NoPoolForSelector(PodRule):
+    """A selector and a pool must agree on every label."""
+
+    id = "TW631"
+    severity = "error"
+    category = "scheduling"
+    summary = "pods select an instance type, zone or capacity type that no node pool offers"
+    evidence = "verified"
+    source = "Karpenter v1.14: a pod's node selector must be compatible with the requirements of a NodePool"
+
+    def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
+        """Accelerated pods against the accelerator pools that stand beside them."""
+        group = subject.group
+        if not group.accelerated or group.spec.open or subject.job.frontend.endswith("Runtime"):
+            return
+        pools = project.related(subject.job.document, "NodePool")
+        offering = [pool for pool in pools if pool_accelerated(pool)]
+        if not offering or any(decided_elsewhere(pool) for pool in pools):
+            return
+        lacking = [found for pool in offering if (found := _lacks(pool, group)) is not None]
+        if len(lacking) < len(offering):
+            return
+        chosen, label, allowed = lacking[0]
+        beside = any(pool.text.root() is subject.job.document.text.root() for pool in offering)
+        yield self.hit(
+            chosen,
+            f"the pods select {label} {chosen.value}, and the NodePools here that have accelerators offer "
+            f"{', '.join(sorted(allowed)[:4])}: no node is launched for them and they stay Pending, unless a "
+            f"node group "
+            "outside these files has such nodes",
+            f"{label}: {sorted(allowed)[0]}, or a NodePool with {chosen.value}",
+            severity=None if beside else "warning",
+        )
+
+
+def _lacks(pool: KubernetesObject, group: PodGroup) -> tuple[Known[str], str, set[str]] | None:
+    """The first selected value that a pool does not allow, its label, and what the pool allows."""
+    for label in _LABELS:
+        allowed = pool_requirement(pool, label)
+        chosen = group.selected(label)
+        if allowed and chosen and not {one.value for one in chosen} & {one.value for one in allowed}:
+            return chosen[0], label, {one.value for one in allowed}
+    return None
