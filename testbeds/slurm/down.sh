@@ -4,6 +4,12 @@ set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 . "$here/bed.sh"
 
+if outside; then
+  if alive holder; then inside "$here/down.sh"; fi
+  end holder KILL
+  if [ "${1:-}" = --purge ]; then rm -rf "$BED"; fi
+  exit
+fi
 for node in $NODES; do
   end "slurmd-$node"
   # job steps of a killed node live on: whatever is still in the node's own namespace is ours

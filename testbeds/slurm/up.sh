@@ -4,6 +4,9 @@
 #   testbeds/slurm/up.sh      start what is not running yet; prints the folder with the client commands
 #   testbeds/slurm/down.sh    end it; --purge also forgets jobs and accounting
 #
+# TRAINWRIGHT_SLURM_RELEASE=trixie is another bed beside it: Debian 13's Slurm, in a chroot. Exit code 77: this machine
+# cannot have a bed (no root, no packages), which is no failure of what would be tested on it.
+#
 # Hosts ctl, n1, n2 have their own network, host name and /etc/hosts; they share this machine's files, so any
 # folder is "shared storage". Each node claims 8 CPUs, 16 GB and 4 GPUs, which are /dev/null by another name.
 set -euo pipefail
@@ -14,10 +17,11 @@ PACKAGES="slurm-wlm slurmctld slurmd slurmdbd slurmrestd slurm-client slurm-wlm-
 
 packages() {
   dpkg-query -W $PACKAGES >/dev/null 2>&1 && return
+  command -v apt-get >/dev/null || no_packages "Slurm (no apt-get here)"
   say "installing Slurm"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -q >/dev/null
-  apt-get install -qy --no-install-recommends $PACKAGES >"$BED/log/apt.log" 2>&1
+  apt-get update -q >"$BED/log/apt.log" 2>&1 || true
+  apt-get install -qy --no-install-recommends $PACKAGES >>"$BED/log/apt.log" 2>&1 || no_packages Slurm
 }
 
 network() { # one namespace a host, joined by a bridge in a namespace of its own; nothing in the machine's
@@ -119,7 +123,14 @@ accounts() { # who may run, and the limits that tests meet
 }
 
 cd / # the daemons outlive the folder that this was started in
+if [ "$(id -u)" != 0 ]; then say "the Slurm bed needs root"; exit 77; fi
 mkdir -p "$BED"/{etc,log,run,state,spool,dev,bin}
+echo "$RELEASE" >"$BED/release"
+if outside; then
+  "$here/chroot.sh"
+  inside "$here/up.sh"
+  exit
+fi
 chmod 755 "$(dirname "$BED")" "$BED" "$BED/run"
 # one at a time; -o: the daemons must not inherit the lock
 [ "${1:-}" = --locked ] || exec flock -o "$BED/run/lock" "$here/up.sh" --locked

@@ -194,6 +194,28 @@ def test_an_own_script_runs_on_all_ranks_and_its_first_error_is_found(
     assert f"{script}:4" in said
 
 
+def test_a_run_that_silently_fell_back_to_tcp_ends_at_once_and_says_why(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "own.py"  # does what NCCL does in its first collective, and then trains for ever
+    script.write_text(
+        "import os, socket, time\n"
+        "name = os.environ['NCCL_DEBUG_FILE'].replace('%h', socket.gethostname()).replace('%p', str(os.getpid()))\n"
+        "open(name, 'w').write('n1:1:2 [0] NCCL INFO Using network Socket\\n')\n"
+        "time.sleep(600)\n"
+    )
+    monkeypatch.setenv("TRAINWRIGHT_NETWORK", "efa")
+    run = make_run(
+        tmp_path / "tiny-00000001", tiny_model, tiny_text, layout={"dp_replicate": 2}, data=None, model=None,
+        train={"script": str(script)},
+    )  # fmt: skip
+    process = train(run)
+    assert process.returncode == TrainExit.USER_ERROR
+    (failed,) = [event for event in read_events(run.events) if event["kind"] == "failed"]
+    assert failed["class"] == "network"
+    assert "NCCL talks to the other nodes over plain TCP sockets, not over EFA" in failed["exception"]
+
+
 @pytest.mark.parametrize(
     ("ending", "code", "told"),
     [

@@ -19,6 +19,7 @@ from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.failures import failures_of_ranks, first_error, first_failure, tail
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
 from trainwright.spec.model import RunSpec
+from trainwright.training.network_check import NetworkCheck
 from trainwright.training.signals import STOP_SIGNALS
 from trainwright.training.worker import CRASH, PROFILE_VARIABLE
 
@@ -49,8 +50,14 @@ def launch(run_dir: Path, place: Place | None = None, *, profile: str | None = N
     os.environ.setdefault("OMP_NUM_THREADS", str(threads_per_process(processes)))
     if profile:
         os.environ[PROFILE_VARIABLE] = profile
-    ended, stopped = _run_agent(run, spec, place, processes, attempt)
+    network = NetworkCheck(run.logs / str(attempt), os.environ)
+    os.environ.update(network.variables())
+    ended, stopped = _run_agent(run, spec, place, processes, attempt, network)
     code = combine(ended, stopped)
+    if network.told:  # its ranks were killed for it, and would be again
+        code = TrainExit.USER_ERROR
+        about = {"class": "network", "code": int(code), "exception": network.told, "line": ""}
+        run.event_log(attempt, place.node_rank * processes).write("failed", **about)
     if code not in (TrainExit.FINISHED, TrainExit.RESUME_ME):
         first_rank = place.node_rank * processes
         _report_silent(run, attempt, {first_rank + rank: end for rank, end in ended.items()}, program(spec))
@@ -115,10 +122,10 @@ def obeyed(codes: dict[int, int]) -> dict[int, int]:
 
 
 def _run_agent(
-    run: RunFolder, spec: RunSpec, place: Place, processes: int, attempt: int
+    run: RunFolder, spec: RunSpec, place: Place, processes: int, attempt: int, network: NetworkCheck
 ) -> tuple[dict[int, int], bool]:
     """Exit codes by local rank, and whether a signal asked this launcher to stop."""
-    from torch.distributed.elastic.agent.server.api import WorkerSpec
+    from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec, WorkerState
     from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.rendezvous import RendezvousParameters
@@ -146,7 +153,18 @@ def _run_agent(
         timeout=900,
         **({"rank": place.node_rank} if static else {}),
     )
-    agent = LocalElasticAgent(
+
+    class Agent(LocalElasticAgent):  # type: ignore[misc]  # torch is not typed here
+        """Ends the ranks when they do not use the network that they should."""
+
+        def _monitor_workers(self, worker_group: Any) -> Any:
+            result = super()._monitor_workers(worker_group)
+            if result.state == WorkerState.HEALTHY and network.look():
+                self._pcontext.close(signal.SIGKILL)  # nothing is trained yet that could be saved
+                return RunResult(state=WorkerState.FAILED)
+            return result
+
+    agent = Agent(
         WorkerSpec(
             role="rank",
             local_world_size=processes,

@@ -13,7 +13,8 @@ from slurm_bed import Bed, wait
 
 from trainwright.errors import TrainwrightError
 from trainwright.targets.reasons import explain
-from trainwright.targets.slurm.client import Client, Job
+from trainwright.targets.slurm.client import Client
+from trainwright.targets.slurm.queue import Job
 from trainwright.targets.slurm.state import Snapshot, state_of
 from trainwright.targets.slurm.transport import Local
 

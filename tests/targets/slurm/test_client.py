@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from trainwright.errors import AnswerNo, InputError, SystemUnreachable
-from trainwright.targets.slurm.client import Client, Job, job_of_account, job_of_json, job_of_line
-from trainwright.targets.slurm.transport import Done, Local, Ssh, clean
+from trainwright.targets.slurm.client import Client, job_of_account, job_of_line
+from trainwright.targets.slurm.queue import Job, job_of_json
+from trainwright.targets.slurm.transport import Done, Local, Pod, Ssh, clean, transport_for
 
 Fake = Callable[..., Client]
 
@@ -210,6 +211,70 @@ def test_ssh_quotes_every_word_for_the_remote_shell(tmp_path: Path, monkeypatch:
         Ssh("login1").run(["bash", "-c", 'echo "$V" "$PWD"'], environment={"V": "a b"}, cwd="/usr").out
         == "a b /usr\n"
     )
+
+
+KUBECTL = """#!/bin/bash
+printf '%s\\n' "$@" >"$(dirname "$0")/got"
+while [ "$1" != -- ]; do shift; done; shift
+"$@"; code=$?  # as kubectl exec does: no shell, and a line of its own about a failure
+[ $code = 0 ] || echo "command terminated with exit code $code" >&2
+exit $code
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "kubectl"
+    path.write_text(KUBECTL)
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return path
+
+
+def test_a_login_pod_gets_every_word_as_it_is(kubectl: Path) -> None:
+    pod = transport_for("kubectl://slurm/deployment/login?context=arn:aws:eks:x/y&container=login")
+    hostile = ["a b", "$HOME", "'", '"', "x\ny", "*", "", "--"]
+    done = pod.run(["printf", "%s|", *hostile], environment={"V": "a b"}, cwd="/")
+    assert done == Done(0, "|".join(hostile) + "|", "")
+    words = (kubectl.parent / "got").read_text().split("\n")
+    head = ["--context", "arn:aws:eks:x/y", "--namespace", "slurm", "exec", "--stdin", "deployment/login"]
+    assert words[:10] == [*head, "--container", "login", "--"]
+    assert pod.run(["bash", "-c", 'echo "$V" "$PWD"'], environment={"V": "a b"}, cwd="/usr").out == "a b /usr\n"
+    assert pod.run(["cat"], stdin=b"bytes").out == "bytes"
+    assert pod.name == "slurm/deployment/login"
+
+
+def test_a_command_that_fails_in_a_pod_is_its_own_failure(kubectl: Path) -> None:
+    pod = Pod("slurm", "login-0")
+    assert pod.run(["bash", "-c", "echo wrong >&2; exit 3"]) == Done(3, "", "wrong\n")
+    with pytest.raises(SystemUnreachable, match="there is no squeue-x on the pod slurm/login-0"):
+        pod.run(["squeue-x"])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'Error from server (NotFound): pods "login-0" not found',
+        'Error from server (Forbidden): pods "login-0" is forbidden: User "ada" cannot create resource "pods/exec"',
+        "Unable to connect to the server: dial tcp 10.0.0.1:443: i/o timeout",
+        "error: You must be logged in to the server (Unauthorized)",
+    ],
+)
+def test_what_kubectl_itself_says_is_one_clear_error(kubectl: Path, said: str) -> None:
+    kubectl.write_text(f"#!/bin/bash\necho '{said}' >&2\nexit 1\n")
+    with pytest.raises(SystemUnreachable, match="cannot be reached by kubectl exec") as told:
+        Client(Pod("slurm", "login-0")).jobs(["1"])
+    assert said in str(told.value)
+    assert told.value.way_out == "try: kubectl -n slurm exec login-0 -- true"
+
+
+@pytest.mark.parametrize(
+    "login",
+    ["kubectl://slurm", "kubectl:///pod", "kubectl://a/b/c/d", "kubectl://a/-x", "kubectl://a/b?node=c", "-oX"],
+)
+def test_a_login_that_names_nothing_is_bad_input(login: str) -> None:
+    with pytest.raises(InputError, match=r"slurm.login"):
+        transport_for(login)
 
 
 def test_an_unreachable_host_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

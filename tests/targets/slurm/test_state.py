@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.runs.failures import Failure
 from trainwright.targets.reasons import match
-from trainwright.targets.slurm.client import Job
+from trainwright.targets.slurm.queue import Job
 from trainwright.targets.slurm.state import Snapshot, state_of
 
 DONE = Job("1", "x.prepare", "COMPLETED", exit_code=0, ended=5.0)

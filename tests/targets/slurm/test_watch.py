@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from trainwright.targets.slurm.client import Job
+from trainwright.targets.slurm.queue import Job
 from trainwright.targets.slurm.watch import Watch
 
 

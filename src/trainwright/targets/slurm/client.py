@@ -1,4 +1,4 @@
-"""Slurm's commands and what they print. The only file that runs sbatch, squeue, sacct, scancel and scontrol.
+"""A Slurm asked by its commands. The only file that runs sbatch, squeue, sacct, scancel, scontrol and sinfo.
 
 Takes and gives plain values. One query answers for many jobs. Works without accounting: then jobs are known for as
 long as the controller remembers them (MinJobAge, five minutes unless the site says otherwise).
@@ -10,24 +10,23 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from trainwright.errors import AnswerNo, InputError, Problem, SystemUnreachable, TrainwrightError
+from trainwright.errors import SystemUnreachable, TrainwrightError
 from trainwright.facts.versions import parts
-from trainwright.targets.reasons import explain
+from trainwright.targets.slurm.queue import (
+    PASSING,
+    Job,
+    Partition,
+    integer,
+    job_of_json,
+    message,
+    refused,
+    state_name,
+    unanswered,
+)
 from trainwright.targets.slurm.transport import Done, Transport, last_line
 
-FINAL = frozenset({
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-    "REVOKED", "TIMEOUT",
-})  # fmt: skip
-#: The controller is restarting, busy or asks for patience: the same call works a moment later.
-_PASSING = re.compile(
-    r"Unable to contact slurm controller|Socket timed out|Connection refused|Zero Bytes were transmitted|"
-    r"Rate limit exceeded|Communication connection failure|Unexpected message received|"
-    r"temporarily unavailable|Connection reset"
-)
 _NO_ACCOUNTING = re.compile(
     r"accounting storage is disabled|Problem talking to the database|slurmdbd|slurm_persist_conn", re.I
 )
@@ -36,42 +35,8 @@ _EPOCH = {"SLURM_TIME_FORMAT": "%s"}  # times as seconds since the epoch, whatev
 _LONGEST_PAUSE = 8.0
 
 
-@dataclass(frozen=True)
-class Job:
-    """One job as Slurm tells it. Times are seconds since the epoch; what it did not tell is None or empty."""
-
-    id: str
-    name: str
-    state: str
-    reason: str = ""
-    nodes: str = ""
-    exit_code: int | None = None
-    signal: int | None = None
-    submitted: float | None = None
-    started: float | None = None
-    ended: float | None = None
-    restarts: int | None = None
-
-    @property
-    def final(self) -> bool:
-        """True when Slurm does nothing more with it."""
-        return self.state in FINAL
-
-
-@dataclass(frozen=True)
-class Partition:
-    """Equal nodes of one partition. ``time_limit`` as Slurm writes it; ``gres`` such as ``gpu:a100:8``."""
-
-    name: str
-    up: bool
-    time_limit: str
-    nodes: int
-    gres: str
-    state: str
-
-
 class Client:
-    """Slurm behind a transport. ``patience`` is how many seconds a controller that does not answer is waited for."""
+    """Slurm's commands behind a transport; see ``queue.Queue``."""
 
     def __init__(
         self, transport: Transport, *, patience: float = 20.0, sleep: Callable[[float], object] = time.sleep
@@ -82,6 +47,10 @@ class Client:
         self._version: tuple[int, ...] | None = None
         self._json = True
         self._accounting = True
+
+    def anew(self) -> Client:
+        """See ``Queue.anew``."""
+        return Client(self.transport)
 
     def version(self) -> tuple[int, ...]:
         """Version of the commands, as numbers; empty when it cannot be told."""
@@ -114,16 +83,16 @@ class Client:
         done = self.transport.run(["sbatch", "--test-only"], stdin=script.encode(), seconds=120)
         if done.code != 0:
             raise _refused(done, name)
-        return _message(last_line(done.err) or last_line(done.out)).removeprefix("sbatch: ")
+        return message(last_line(done.err) or last_line(done.out)).removeprefix("sbatch: ")
 
     def partitions(self) -> list[Partition]:
         """Every partition with what its nodes have, a row for each kind of node in it."""
         done = self._asked(["sinfo", "--noheader", "--all", "--format=%R|%a|%l|%D|%G|%c|%m|%T"])
         if done.code != 0:
-            raise _unanswered("sinfo", done)
+            raise unanswered("sinfo", last_line(done.err))
         rows = [line.split("|") for line in done.out.splitlines() if line.count("|") == 7]
         return [
-            Partition(name, up == "up", limit, _int(nodes) or 0, gres, state.rstrip("*~#%$@^-+"))
+            Partition(name, up == "up", limit, integer(nodes) or 0, gres, state.rstrip("*~#%$@^-+"))
             for name, up, limit, nodes, gres, _, _, state in rows
         ]
 
@@ -149,9 +118,9 @@ class Client:
         """End jobs: SIGTERM, and SIGKILL after the cluster's KillWait. Jobs that are gone already are no error."""
         self._scancel(*ids)
 
-    def signal(self, ids: Iterable[str], number: str) -> None:
-        """Send a signal to the steps of jobs, not to their batch scripts."""
-        self._scancel(f"--signal={number}", *ids)
+    def stop(self, ids: Iterable[str]) -> None:
+        """Send SIGTERM to the steps of jobs, not to their batch scripts."""
+        self._scancel("--signal=TERM", *ids)
 
     def cluster(self) -> str:
         """Name of the cluster, or ``slurm`` when it is not told."""
@@ -165,7 +134,7 @@ class Client:
         wrong = [line for line in done.err.splitlines() if line.strip() and not gone.search(line)]
         if done.code != 0 and wrong:
             raise SystemUnreachable(
-                f"scancel: {_message(wrong[-1])}", "only who submitted a job, or an operator, may end it"
+                f"scancel: {message(wrong[-1])}", "only who submitted a job, or an operator, may end it"
             )
 
     def _squeue(self, *which: str, live: bool = False) -> list[Job]:
@@ -182,7 +151,7 @@ class Client:
             self._json = False  # its plugins are an own package on some distributions
         done = self._asked(["squeue", "--noheader", f"--format={_FIELDS}", *states, *which], environment=_EPOCH)
         if done.code != 0 and "Invalid job id" not in done.err:
-            raise _unanswered("squeue", done)
+            raise unanswered("squeue", last_line(done.err))
         return [job_of_line(line) for line in done.out.splitlines() if line.count("|") >= 7]
 
     def _filters_json(self) -> bool:
@@ -217,10 +186,10 @@ class Client:
         end, pause = time.monotonic() + self.patience, 0.5
         while True:
             done = self.transport.run(argv, environment=environment)
-            if done.code == 0 or not _PASSING.search(done.err):
+            if done.code == 0 or not PASSING.search(done.err):
                 return done
             if time.monotonic() + pause > end:
-                raise _unanswered(argv[0], done)
+                raise unanswered(argv[0], last_line(done.err))
             self._sleep(pause)
             pause = min(pause * 1.7, _LONGEST_PAUSE)
 
@@ -229,7 +198,7 @@ def job_of_line(line: str) -> Job:
     """One line of ``squeue --format`` as this file asks for it."""
     id_, state, reason, nodes, start, end, submit, name = line.split("|", 7)
     reason = "" if reason in ("None", "N/A") else reason
-    return Job(id_, name, _state(state), reason, nodes, None, None, _time(submit), _time(start), _time(end))
+    return Job(id_, name, state_name(state), reason, nodes, None, None, _time(submit), _time(start), _time(end))
 
 
 def job_of_account(line: str) -> Job | None:
@@ -241,92 +210,23 @@ def job_of_account(line: str) -> Job | None:
     code, _, number = codes.partition(":")
     nodes = "" if nodes == "None assigned" else nodes
     return Job(
-        id_, name, _state(state), "", nodes, _int(code), _int(number) or None, _time(submit), _time(start), _time(end)
+        id_,
+        name,
+        state_name(state),
+        "",
+        nodes,
+        integer(code),
+        integer(number) or None,
+        _time(submit),
+        _time(start),
+        _time(end),
     )
-
-
-def job_of_json(values: Mapping[str, Any]) -> Job:
-    """One job of ``squeue --json``, of any release: plain values up to 23.02, sets and objects after that."""
-    state = values["job_state"]
-    states = [state] if isinstance(state, str) else list(state)
-    code, number = _exit(values.get("exit_code"))
-    reason = str(values.get("state_description") or values.get("state_reason") or "")
-    return Job(
-        id=str(values["job_id"]),
-        name=str(values.get("name") or ""),
-        state=_state("COMPLETING" if "COMPLETING" in states else states[0]),
-        reason="" if reason == "None" else reason,
-        nodes=str(values.get("nodes") or ""),
-        exit_code=code,
-        signal=number,
-        submitted=_moment(values.get("submit_time")),
-        started=_moment(values.get("start_time")),
-        ended=_moment(values.get("end_time")),
-        restarts=_int(values.get("restart_cnt")),
-    )
-
-
-def _exit(value: Any) -> tuple[int | None, int | None]:
-    """Exit code and signal: a wait status up to 23.02, an object since."""
-    if isinstance(value, int):
-        return value >> 8, (value & 0x7F) or None
-    if not isinstance(value, Mapping):
-        return None, None
-    number = value.get("signal")
-    identity = number.get("id", number.get("signal_id")) if isinstance(number, Mapping) else None
-    return _number(value.get("return_code")), _number(identity) or None
-
-
-def _number(value: Any) -> int | None:
-    if isinstance(value, Mapping):
-        return int(value["number"]) if value.get("set") else None
-    return value if isinstance(value, int) else None
-
-
-def _moment(value: Any) -> float | None:
-    number = _number(value)
-    return float(number) if number else None
-
-
-def _state(text: str) -> str:
-    """``CANCELLED by 1000`` is CANCELLED, ``OUT_OF_ME+`` is OUT_OF_MEMORY."""
-    word = text.split()[0] if text.split() else "UNKNOWN"
-    return next((state for state in FINAL if word.endswith("+") and state.startswith(word[:-1])), word)
 
 
 def _time(text: str) -> float | None:
     return float(text) if text.isdigit() and int(text) > 0 else None
 
 
-def _int(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _message(text: str) -> str:
-    return re.sub(r"^(?:\w+: )?(?:error: |fatal: )", "", text.strip())
-
-
-def _unanswered(command: str, done: Done) -> SystemUnreachable:
-    text = last_line(done.err)
-    known = explain("slurm", text)
-    way_out = known.next_step or "`scontrol ping` shows whether the controller lives"
-    return SystemUnreachable(f"{command}: {_message(text)}", way_out)
-
-
 def _refused(done: Done, script: str) -> TrainwrightError:
-    """sbatch's refusal as the error that fits: bad input, the answer no, or no access."""
-    lines = [line for line in done.err.splitlines() if "error:" in line or "fatal:" in line] or [last_line(done.err)]
-    text = "\n".join(lines)
-    reason = explain("slurm", text, where="sbatch")
-    sentence = (
-        reason.sentence if reason.class_ != "unknown" or not reason.id.endswith("unknown") else _message(lines[-1])
-    )
-    said = f"Slurm refuses the job: {sentence} (sbatch: {_message(lines[-1])})"
-    if reason.class_ in ("network", "permission") or "denied" in text:
-        return SystemUnreachable(said, reason.next_step)
-    if reason.class_ == "config":
-        return InputError([Problem(script, what=said, instead=reason.next_step)])
-    return AnswerNo(said, reason.next_step)
+    lines = [line for line in done.err.splitlines() if "error:" in line or "fatal:" in line]
+    return refused(lines or [last_line(done.err)], script)

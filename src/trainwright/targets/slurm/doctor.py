@@ -13,13 +13,13 @@ from trainwright.errors import InputError, SystemUnreachable, TrainwrightError
 from trainwright.facts.versions import choose, versions
 from trainwright.spec.site import SlurmSite
 from trainwright.targets.doctor import Check
-from trainwright.targets.slurm.client import Client, Partition
+from trainwright.targets.slurm.queue import Partition, Queue
 
 _DIRECTIVE = re.compile(r"^#SBATCH\s+--([\w-]+)(?:[= ](\S+))?", re.M)
 _DOWN = re.compile(r"down|drain|fail|unk|maint|boot|power", re.I)
 
 
-def examine(client: Client, scripts: Mapping[str, str], site: SlurmSite) -> list[Check]:
+def examine(client: Queue, scripts: Mapping[str, str], site: SlurmSite) -> list[Check]:
     """Every check. SystemUnreachable when Slurm does not answer at all."""
     partitions = client.partitions()
     asked = {path: dict(_DIRECTIVE.findall(text)) for path, text in scripts.items()}
@@ -31,7 +31,7 @@ def examine(client: Client, scripts: Mapping[str, str], site: SlurmSite) -> list
     return found
 
 
-def _version(client: Client) -> Iterator[Check]:
+def _version(client: Queue) -> Iterator[Check]:
     number = ".".join(f"{part:02d}" if place == 1 else str(part) for place, part in enumerate(client.version()))
     if not number:
         yield Check("unknown", "version", "sbatch does not tell its version")
@@ -86,7 +86,7 @@ def _gres(partitions: list[Partition], site: SlurmSite, asked: Mapping[str, Mapp
             yield Check("missing", what, "no node of the partition declares it", fix)
 
 
-def _tried(client: Client, path: str, text: str) -> Check:
+def _tried(client: Queue, path: str, text: str) -> Check:
     try:
         return Check("ok", path, f"sbatch --test-only: {client.try_out(text, name=path)}")
     except SystemUnreachable as error:

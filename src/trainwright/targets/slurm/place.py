@@ -14,6 +14,7 @@ from trainwright.errors import InputError, Problem
 from trainwright.runs.folder import RunFolder, default_runs
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
+from trainwright.targets.slurm.transport import over_rest
 
 
 def check_storage(spec: RunSpec, login: str | None) -> None:
@@ -21,7 +22,7 @@ def check_storage(spec: RunSpec, login: str | None) -> None:
     what = ""
     if spec.storage is not None and (is_remote(spec.storage) or not os.path.isabs(spec.storage)):
         what = f"is {spec.storage}, but Slurm's nodes meet in a folder"
-    elif spec.storage is None and login is not None:
+    elif spec.storage is None and login is not None and not over_rest(login):
         what = f"is missing: runs cannot be kept on this machine when {login} submits them"
     if what:
         instead = "name a folder that all nodes and the login node see"
@@ -35,7 +36,8 @@ def runs_folder(bundle: Path, run_id: str, spec: RunSpec, runs: Path | None, log
         return inside.parent.parent
     if runs is not None:
         return runs.absolute()
-    return default_runs() if login or spec.storage is None else Path(spec.storage)
+    elsewhere = login is not None and not over_rest(login)
+    return default_runs() if elsewhere or spec.storage is None else Path(spec.storage)
 
 
 def names(place: Path) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright.runs.events import SUPERVISOR
 from trainwright.runs.folder import RunFolder, read_json, write_atomically
+from trainwright.targets.slurm.transport import over_rest
 
 MAIN = "train"  # the stage whose job gives the run its reference
 
@@ -35,6 +36,11 @@ class JobRecord:
     folder: str
     cwd: str
     submissions: tuple[Submission, ...] = ()
+
+    @property
+    def mirrored(self) -> bool:
+        """True when the run's folder is only reached through the login node, so that the client keeps a copy."""
+        return self.login is not None and not over_rest(self.login)
 
     @property
     def latest(self) -> Submission:
@@ -72,9 +78,14 @@ class JobRecord:
                 str(values["cluster"]), None if login is None else str(login), str(values["folder"]),
                 str(values["cwd"]), submissions,
             )  # fmt: skip
-            return found if submissions and all(MAIN in s.jobs for s in submissions) else None
+            whole = all(MAIN in s.jobs and all(map(_is_id, s.jobs.values())) for s in submissions)
+            return found if submissions and whole else None
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
+
+
+def _is_id(text: object) -> bool:
+    return isinstance(text, str) and text.isascii() and text.isdigit()
 
 
 def read_record(run: RunFolder) -> JobRecord | None:
@@ -92,7 +103,7 @@ def current_jobs(record: JobRecord, events: Iterable[dict[str, Any]]) -> dict[st
     """Stage → job id: those submitted, and the successors that a job has put in its place."""
     jobs = dict(record.latest.jobs)
     for event in events:
-        replaced = event.get("rank") == SUPERVISOR and event.get("kind") == "restarted" and event.get("job")
+        replaced = event.get("rank") == SUPERVISOR and event.get("kind") == "restarted" and _is_id(event.get("job"))
         if replaced and event.get("t", 0.0) >= record.latest.at and event.get("stage") in jobs:
             jobs[str(event["stage"])] = str(event["job"])
     return jobs

@@ -17,6 +17,7 @@ from trainwright.facts import machine_file, slurm_options
 from trainwright.facts.machines import Machine
 from trainwright.facts.versions import versions
 from trainwright.planner.plan import Plan
+from trainwright.runs.fabric import NETWORK_VARIABLE
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
 from trainwright.spec.site import Site, SlurmSite
@@ -317,6 +318,8 @@ def _network(spec: RunSpec, node: Machine | None) -> tuple[tuple[str, str, str],
     ]
     if node.nic == "efa":
         found.append(("FI_EFA_USE_HUGE_PAGE", "0", "huge pages make the fork of data workers fail"))
+        if node.fabric != "neuronlink":
+            found.append((NETWORK_VARIABLE, "efa", "a run that NCCL's own log shows on TCP ends in its first minute"))
         if "trainium" in node.accelerator.name or node.accelerator.name.startswith("trn"):
             found += [
                 ("FI_PROVIDER", "efa", "Neuron's libfabric does not choose EFA by itself"),

@@ -20,7 +20,7 @@ from trainwright.runs.steps import saved_step
 from trainwright.targets.local.policy import failure_class
 from trainwright.targets.reasons import Match, earliest_cause, explain, match
 from trainwright.targets.slurm.between import first_error, known_lines
-from trainwright.targets.slurm.client import Job
+from trainwright.targets.slurm.queue import Job
 
 #: What Slurm itself says of a job's end that no exit code can say.
 _SLURMS_OWN = frozenset({"NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "PREEMPTED", "BOOT_FAIL", "DEADLINE"})

@@ -35,8 +35,8 @@ from trainwright.targets.local.environment import resolve_secrets
 from trainwright.targets.logs import follow_logs, read_logs
 from trainwright.targets.slurm import mirror
 from trainwright.targets.slurm.between import FIRST_ATTEMPT_VARIABLE, history_of, often
-from trainwright.targets.slurm.client import Client
 from trainwright.targets.slurm.place import check_storage, last_attempt, names, runs_folder
+from trainwright.targets.slurm.queue import Queue
 from trainwright.targets.slurm.record import (
     MAIN,
     JobRecord,
@@ -48,6 +48,7 @@ from trainwright.targets.slurm.record import (
 from trainwright.targets.slurm.render import STAGES, scripts
 from trainwright.targets.slurm.script import STEPS, steps_file
 from trainwright.targets.slurm.state import look, state_of
+from trainwright.targets.slurm.transport import over_rest
 from trainwright.targets.slurm.watch import Watch, watch_for
 
 _SCHEME = "slurm"
@@ -57,7 +58,7 @@ _PULL_SECONDS = 2.0  # between two looks at a folder over ssh
 
 
 class Slurm:
-    """A Slurm cluster, from its login node or over ssh. ``watch`` replaces the shared view of its queue in tests."""
+    """A Slurm cluster, reached as ``slurm.login`` says. ``watch`` replaces the shared view of its queue in tests."""
 
     name = "slurm"
 
@@ -102,7 +103,7 @@ class Slurm:
         rendered = _read_bundle(bundle)
         spec = read_resolved(bundle / "spec.yaml")
         login = rendered.where.get("login")
-        if login is None:
+        if login is None or over_rest(login):
             resolve_secrets(spec, os.environ)  # the job gets this shell's variables
         place = runs_folder(bundle, rendered.run_id, spec, runs, login)
         known = names(place)
@@ -196,7 +197,7 @@ class Slurm:
         grace = _GRACE_SECONDS if grace_seconds is None else grace_seconds
         with writing(run):
             write_atomically(run.cancel_request, "{}\n")
-        if record.login:
+        if record.mirrored:
             mirror.push(self._client(record).transport, record.folder, {"cancel.json": "{}\n"})
         client, watch = self._client(record), self._watch(record.login)
         ids = [*current_jobs(record, read_events(run.events)).values()]
@@ -207,7 +208,7 @@ class Slurm:
         if waiting:
             client.cancel(waiting)
         if running and grace > 0:
-            client.signal(running, "TERM")
+            client.stop(running)
             self._wait(watch, running, grace)
         left = [job.id for job in client.jobs(ids).values() if not job.final]
         if left:
@@ -226,8 +227,8 @@ class Slurm:
     ) -> JobRef:
         """Write the bundle and queue what is left of the chain, or all of it ``again``. The run must be locked."""
         login = rendered.where.get("login")
-        client = Client(self._watch(login).client.transport)
-        folder = f"{spec.storage}/{run.run_id}" if login else str(run.root.absolute())
+        client = self._watch(login).client.anew()
+        folder = f"{spec.storage}/{run.run_id}" if login and not over_rest(login) else str(run.root.absolute())
         record = before or JobRecord(rendered.where.get("cluster") or client.cluster(), login, folder, os.getcwd())
         stages = [Path(f.path).stem for f in sorted(rendered.files, key=lambda f: f.apply_order) if f.apply_order]
         self._install(run, client, record, rendered)
@@ -243,7 +244,7 @@ class Slurm:
             write_record(run, record.with_submission(submission))
         return self.ref(run)
 
-    def _install(self, run: RunFolder, client: Client, record: JobRecord, bundle: Bundle) -> None:
+    def _install(self, run: RunFolder, client: Queue, record: JobRecord, bundle: Bundle) -> None:
         """Put a bundle into the run's folder, here and where the nodes see it."""
         with writing(run):
             run.cancel_request.unlink(missing_ok=True)
@@ -254,13 +255,13 @@ class Slurm:
             # the site lies beside the spec, where a later `resume --set` looks for it
             for path in (run.root / SITE, run.plan_file, run.spec_file):
                 write_atomically(path, texts[path.name])
-        if record.login:
+        if record.mirrored:
             mirror.remove(client.transport, record.folder, run.cancel_request.name)
             files = {f"bundle/{file.path}": file.text for file in _read_bundle(run.bundle).files}
             files |= {path.name: path.read_text() for path in (run.plan_file, run.spec_file)}
             mirror.push(client.transport, record.folder, files)
 
-    def _adopt(self, client: Client, run: RunFolder, stages: Sequence[str], known: set[str]) -> dict[str, str]:
+    def _adopt(self, client: Queue, run: RunFolder, stages: Sequence[str], known: set[str]) -> dict[str, str]:
         """Jobs of this run that are queued although no record names them: whoever submitted them was killed."""
         names = {f"{run.run_id}.{stage}": stage for stage in stages}
         found = {names[job.name]: job.id for job in client.named(names) if job.name in names and job.id not in known}
@@ -282,11 +283,11 @@ class Slurm:
         return {stage: id_ for stage, id_ in jobs.items() if stage != "finish"} if trained or later else {}
 
     def _chain(
-        self, client: Client, run: RunFolder, record: JobRecord, submission: Submission, stages: Sequence[str]
+        self, client: Queue, run: RunFolder, record: JobRecord, submission: Submission, stages: Sequence[str]
     ) -> dict[str, str]:
         """Queue stages, each after the one before. When one is refused, nothing stays queued."""
         environment = {FIRST_ATTEMPT_VARIABLE: str(submission.attempt)}
-        if record.login is None:
+        if not record.mirrored:
             environment["TRAINWRIGHT_PYTHON"] = sys.executable
         jobs: dict[str, str] = {}
         before: str | None = None
@@ -311,7 +312,7 @@ class Slurm:
             jobs[stage] = before
         return jobs
 
-    def _answer_lost(self, client: Client, name: str, error: TrainwrightError) -> str | None:
+    def _answer_lost(self, client: Queue, name: str, error: TrainwrightError) -> str | None:
         """The job's id when sbatch was heard although its answer was not; None when nothing was queued."""
         if not isinstance(error, SystemUnreachable):
             return None
@@ -327,7 +328,7 @@ class Slurm:
         if fresh:
             watch.forget(current_jobs(record, read_events(run.events)).values())
         state = self._judged(run, record, watch)
-        if state.final and record.login and watch.due(f"end of {record.main} in {run.root}", math.inf):
+        if state.final and record.mirrored and watch.due(f"end of {record.main} in {run.root}", math.inf):
             mirror.pull(self._client(record).transport, record.folder, run.root)  # its last words
             state = self._judged(run, record, watch)
         return state
@@ -339,13 +340,13 @@ class Slurm:
         return state_of(look(run, {stage: known[id_] for stage, id_ in ids.items()}, events, record.latest.at))
 
     def _pull(self, run: RunFolder, record: JobRecord | None) -> None:
-        if record is not None and record.login and self._watch(record.login).due(str(run.root), _PULL_SECONDS):
+        if record is not None and record.mirrored and self._watch(record.login).due(str(run.root), _PULL_SECONDS):
             mirror.pull(self._client(record).transport, record.folder, run.root)
 
     def _watch(self, login: str | None) -> Watch:
         return self._given or watch_for(login)
 
-    def _client(self, record: JobRecord) -> Client:
+    def _client(self, record: JobRecord) -> Queue:
         return self._watch(record.login).client
 
 

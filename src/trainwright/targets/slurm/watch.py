@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from trainwright.targets.slurm.client import Client, Job
-from trainwright.targets.slurm.transport import transport_for
+from trainwright.targets.slurm.queue import Job, Queue
+from trainwright.targets.slurm.transport import over_rest, transport_for
 
 _FIRST, _LONGEST, _GROWTH = 1.0, 20.0, 1.4
 #: A controller that has answered before is worth waiting for: a restart with many jobs takes minutes.
@@ -20,7 +20,7 @@ _PATIENCE_ONCE_SEEN = 240.0
 class Watch:
     """Jobs by id, as fresh as ``interval`` seconds. What has ended is never asked for again."""
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, client: Queue, clock: Callable[[], float] = time.monotonic):
         self.client = client
         self._clock = clock
         self._jobs: dict[str, Job | None] = {}
@@ -72,4 +72,15 @@ class Watch:
 @cache
 def watch_for(login: str | None) -> Watch:
     """The one watch of this process over a cluster: targets are made anew for every call, the queries are not."""
-    return Watch(Client(transport_for(login)))
+    return Watch(queue_for(login))
+
+
+def queue_for(login: str | None) -> Queue:
+    """Slurm where ``slurm.login`` says: its commands here, over ssh or in a pod, or slurmrestd at a URL."""
+    if over_rest(login):
+        from trainwright.targets.slurm.rest import Rest
+
+        return Rest(str(login))
+    from trainwright.targets.slurm.client import Client
+
+    return Client(transport_for(login))
