@@ -8,7 +8,7 @@ ARGS ?=
 # test files run side by side: as many as there are cores, four at most
 WORKERS ?= $(shell n=$$(nproc); echo $$(( n < 4 ? n : 4 )))
 
-.PHONY: help install run test check slow parity beds bed-kubernetes bed-slurm bed-build clean
+.PHONY: help install run test check slow parity fuzz beds bed-kubernetes bed-kubernetes-ci bed-ray bed-slurm bed-build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -52,8 +52,19 @@ check: $(VENV)/.tested ## format, lint, types and import rules
 slow: $(VENV)/.tested ## what takes minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not parity" $(ARGS)
 
-parity: $(VENV)/.tested ## every way of cutting a model against one process (some 20 minutes on two cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -m parity $(ARGS)
+parity: $(VENV)/.tested ## every way of cutting a model against one process
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -m parity --durations 10 $(ARGS)
+
+# a failure prints its seed; make fuzz FUZZ_SEED=that finds it again
+FUZZ_CASES ?= 200
+ifeq ($(origin FUZZ_SEED), undefined)
+FUZZ_SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+endif
+
+fuzz: $(VENV)/.tested ## random layouts, shapes and accumulation against one process (FUZZ_CASES, FUZZ_SEED)
+	@echo "seed $(FUZZ_SEED)"
+	TRAINWRIGHT_FUZZ_CASES=$(FUZZ_CASES) TRAINWRIGHT_FUZZ_SEED=$(FUZZ_SEED) OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest tests/parity/test_fuzz.py -m parity $(ARGS)
 
 clean: ## remove the virtual environment and caches, never runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
@@ -61,10 +72,17 @@ clean: ## remove the virtual environment and caches, never runs
 bed-build: ## build the Kubernetes of the test bed, about 13 minutes once (Go)
 	testbeds/kubernetes/build.sh
 
-beds: bed-kubernetes bed-slurm ## the suites on real systems (root; brings each up and down)
+beds: bed-kubernetes bed-ray bed-slurm ## the suites on real systems (root; brings each up and down)
 
 bed-kubernetes: $(VENV)/.tested ## the suite on a real Kubernetes (root, Go)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/kubernetes -m bed --durations 10 $(ARGS)
+
+bed-kubernetes-ci: $(VENV)/.tested ## of it, every story on JobSet and two on each other kind (root, Go)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/kubernetes -m "bed and ci" --durations 10 $(ARGS)
+
+bed-ray: $(VENV)/.tested ## the suite on a real Ray: head and worker on this machine
+	$(UV) pip install --quiet --python $(BIN)/python "ray[default,train]==2.60.0"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/ray -m bed --durations 10 $(ARGS)
 
 bed-slurm: $(VENV)/.tested ## the suite on a real Slurm (root)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/slurm -m bed --durations 10 $(ARGS)

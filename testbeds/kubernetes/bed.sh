@@ -1,7 +1,8 @@
 #!/bin/bash
 # A real Kubernetes on one machine, in network namespaces of its own. Needs root; Go for the first build.
 #
-#   bed.sh up             build if needed, start what does not run yet; prints the kubeconfig's path
+#   bed.sh up             build if needed, start what does not run yet; prints the kubeconfig's path. Ends with 77
+#                         where this machine cannot have it, and says why
 #   bed.sh down           end it all by pid and forget the cluster
 #   bed.sh status         one line a process, then the nodes
 #   bed.sh env            shell lines: KUBECONFIG, and BED, the folder with logs and the files of shared storage
@@ -26,7 +27,17 @@ export KUBECONFIG
 . "$here/../process.sh"
 for part in network certificates control_plane controllers fake_nodes real_nodes; do . "$here/$part.sh"; done
 
+cannot() { say "no Kubernetes bed on this machine: $*"; exit 77; }
+
+possible() {
+  [ "$(id -u)" = 0 ] || cannot "it needs root"
+  unshare --net --mount --uts true 2>/dev/null || cannot "namespaces may not be made"
+  ip netns add "$BED_NAME-probe" 2>/dev/null && ip netns del "$BED_NAME-probe" || cannot "network namespaces may not be mounted"
+  [ "$NODES" = 0 ] || [ -d /sys/fs/cgroup/pids ] || cannot "real nodes need the hierarchies of cgroup v1"
+}
+
 up() {
+  possible
   built=$("$here/build.sh")
   PATH=$PATH:$built/bin
   mkdir -p "$BED"/{run,log,etc,pki}

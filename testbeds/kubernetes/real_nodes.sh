@@ -21,8 +21,8 @@ packages() {
   dpkg-query -W $NODE_PACKAGES >/dev/null 2>&1 && return
   say "installing containerd and what pods need"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -q >/dev/null
-  apt-get install -qy --no-install-recommends $NODE_PACKAGES >"$BED/log/apt.log" 2>&1
+  { apt-get update -q && apt-get install -qy --no-install-recommends $NODE_PACKAGES; } >"$BED/log/apt.log" 2>&1 ||
+    cannot "packages of real nodes cannot be installed; see $BED/log/apt.log"
 }
 
 images() {

@@ -41,3 +41,15 @@ def test_a_checkpoint_counts_when_its_manifest_is_there(run: RunFolder) -> None:
         if committed:
             (run.checkpoints / name / "manifest.json").touch()
     assert saved_step(run) == 20
+
+
+def test_without_metrics_the_newest_log_of_rank_0_tells_the_step(run: RunFolder) -> None:
+    run.metrics.unlink(missing_ok=True)
+    line = "step {}/400  loss {}  lr 0.001  grad 1.25  1,234 tokens/s  MFU 3.0%  0.10 GiB  2m left\n"
+    for attempt, step in ((2, 7), (10, 12)):
+        path = run.rank_log(attempt, 0)
+        path.parent.mkdir(parents=True)
+        path.write_text(line.format(step, "2.5000") + f"step {step}/400  eval loss 9.0000\n")
+    assert last_step(run) == Step(12, 2.5, 1234.0)
+    run.rank_log(10, 0).write_text("nothing yet\n")
+    assert last_step(run) == Step(7, 2.5, 1234.0)

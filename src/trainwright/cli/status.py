@@ -26,7 +26,8 @@ def status(
 
     target, ref = targets.of_run(find(run, runs))
     state = target.status(ref)
-    show(target, ref, state, output)
+    more = getattr(target, "hints", None)
+    show(target, ref, state, output, *(more(ref) if more is not None else ()))
     while watch and not state.final:
         time.sleep(_PAUSE)
         before, state = state, target.status(ref)

@@ -95,6 +95,15 @@ class KubernetesSite(Section):
     """User id of the containers. Default: 1000, as restricted namespaces need it; 0 is root."""
 
 
+class RaySite(Section):
+    """One running Ray."""
+
+    address: str | None = None
+    """Its dashboard, such as ``http://head:8265``. Default: ``RAY_API_SERVER_ADDRESS``, else this machine's."""
+    python: str = "python3"
+    """Python on Ray's nodes that has trainwright."""
+
+
 class Site(Section):
     """A cluster. Given with ``--site``, or ``site.yaml`` beside the spec."""
 
@@ -116,5 +125,7 @@ class Site(Section):
     """Set on a Slurm cluster."""
     kubernetes: KubernetesSite | None = None
     """Set on a Kubernetes cluster."""
+    ray: RaySite | None = None
+    """Set for a running Ray."""
     defaults: dict[str, Any] = {}
     """Fields of the run spec that hold for every run here unless the spec says otherwise."""

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, str] = {
     "local": "trainwright.targets.local.target:Local",
     "slurm": "trainwright.targets.slurm.target:Slurm",
-    "job": "trainwright.targets.kubernetes.target:JobTarget",
-    "jobset": "trainwright.targets.kubernetes.target:JobSetTarget",
-    "mpijob": "trainwright.targets.kubernetes.target:MPIJobTarget",
-    "trainjob": "trainwright.targets.kubernetes.target:TrainJobTarget",
-    "rayjob": "trainwright.targets.kubernetes.target:RayJobTarget",
-    "volcano": "trainwright.targets.kubernetes.target:VolcanoTarget",
-    "pytorchjob": "trainwright.targets.kubernetes.target:PyTorchJobTarget",
+    "ray": "trainwright.targets.ray.target:RayTarget",
+    "job": "trainwright.targets.kubernetes.kinds:JobTarget",
+    "jobset": "trainwright.targets.kubernetes.kinds:JobSetTarget",
+    "mpijob": "trainwright.targets.kubernetes.kinds:MPIJobTarget",
+    "trainjob": "trainwright.targets.kubernetes.kinds:TrainJobTarget",
+    "rayjob": "trainwright.targets.kubernetes.kinds:RayJobTarget",
+    "volcano": "trainwright.targets.kubernetes.kinds:VolcanoTarget",
+    "pytorchjob": "trainwright.targets.kubernetes.kinds:PyTorchJobTarget",
 }
 
 #: scheme of a JobRef → name of the target that answers for it
@@ -30,6 +31,7 @@ SCHEMES: dict[str, str] = {
     "local": "local",
     "slurm": "slurm",
     "k8s": "jobset",
+    "ray": "ray",
 }
 
 

@@ -14,8 +14,13 @@ from typing import Any
 
 PATIENCE = 180  # seconds; only what hangs uses them up
 IMAGE = "localhost/trainwright:bed"
+_CANNOT = 77  # exit code of the scripts
 #: The taint of fake accelerator nodes, tolerated.
 TOLERATIONS = [{"operator": "Exists", "effect": "NoSchedule"}]
+
+
+class CannotBeHereError(Exception):
+    """This machine cannot have the bed; says why."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Bed:
         return self.kubectl("logs", what, "--namespace", namespace, "--tail=-1")
 
     def script(self, *words: str, **environment: str) -> str:
-        """``bed.sh WORDS``; returns what it printed. Raises AssertionError with its messages."""
+        """``bed.sh WORDS``; what it printed. Raises AssertionError with its messages, or CannotBeHereError."""
         done = subprocess.run(
             [self.folder / "bed.sh", *words],
             capture_output=True,
@@ -81,6 +86,8 @@ class Bed:
             check=False,
             env={**os.environ, "BED_PYTHON": sys.executable, **environment},
         )
+        if done.returncode == _CANNOT:
+            raise CannotBeHereError(done.stderr.strip().splitlines()[-1])
         if done.returncode != 0:
             raise AssertionError(f"testbeds/kubernetes/bed.sh {' '.join(words)}: {done.stderr}")
         return done.stdout

@@ -15,8 +15,9 @@ import pytest
 from kubernetes_bed import Bed, until
 from real_runs import Real, RealRuns
 
-from trainwright.runs.folder import find
+from trainwright.runs.folder import RunFolder, find
 from trainwright.runs.steps import saved_step
+from trainwright.targets.kubernetes.labels import RUN, STAGE
 
 
 @pytest.fixture
@@ -51,6 +52,7 @@ def losses(folder: Path) -> dict[int, float]:
     return {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
 
 
+@pytest.mark.ci
 def test_the_whole_pipeline_trains_on_two_real_nodes_and_its_logs_outlive_its_objects(runs: RealRuns) -> None:
     """Stories 1, 11 and 12, and submit twice."""
     registry = f"{runs.mount}/registry"
@@ -78,6 +80,7 @@ def test_the_whole_pipeline_trains_on_two_real_nodes_and_its_logs_outlive_its_ob
     assert runs.bed.get("jobset", runs.namespace)["items"] == []
 
 
+@pytest.mark.ci
 def test_an_error_of_the_user_is_told_with_rank_file_and_line(runs: RealRuns) -> None:
     """Story 2."""
     run = runs.submit(runs.script("wrong", "jobset", "collective.py", "raise", "50"))
@@ -91,6 +94,7 @@ def test_an_error_of_the_user_is_told_with_rank_file_and_line(runs: RealRuns) ->
     assert "FAILED" in runs.cli("status", run.folder.run_id, "--runs", str(runs.here / "runs"), code=1)
 
 
+@pytest.mark.ci
 def test_a_killed_worker_restarts_its_gang_from_the_checkpoint(runs: RealRuns) -> None:
     """Story 3: the steps after it are those of a run that nobody disturbed."""
     run = runs.submit(runs.tiny("killed", "jobset", 400))
@@ -98,8 +102,6 @@ def test_a_killed_worker_restarts_its_gang_from_the_checkpoint(runs: RealRuns) -
 
     def saved() -> int:
         run.status()
-        from trainwright.runs.folder import RunFolder
-
         return saved_step(RunFolder(folder)) or 0
 
     until(lambda: saved() >= 8, "a checkpoint")
@@ -118,9 +120,39 @@ def test_a_killed_worker_restarts_its_gang_from_the_checkpoint(runs: RealRuns) -
     run_target_cancel(run)
 
 
+@pytest.mark.ci
+def test_a_killed_node_restarts_the_gang_from_the_checkpoint(runs: RealRuns) -> None:
+    """Story 4: the node says nothing any more; its pods are given up, and somebody confirms that it is gone."""
+    run = runs.submit(runs.tiny("lost", "jobset", 2000))
+    folder = root(runs, run)
+    until(lambda: run.status() and (saved_step(RunFolder(folder)) or 0) >= 8, "a checkpoint")
+    pods = runs.bed.get("pods", runs.namespace, f"{RUN}={run.folder.run_id}")["items"]
+    lost = next(pod["spec"]["nodeName"] for pod in pods if pod["metadata"]["labels"].get(STAGE) == "train")
+    try:
+        runs.bed.script("kill", lost)
+        before, saved = losses(folder), saved_step(RunFolder(folder)) or 0
+        runs.bed.wait(f"node/{lost}", "condition=Ready=Unknown")
+        # as the operator, or the cloud's controller that sees the instance end
+        runs.bed.kubectl("taint", "node", lost, "node.kubernetes.io/out-of-service=ended:NoExecute", "--overwrite")
+        state = run.until(lambda s: s.attempt == 2, "a second attempt")
+        assert lost in str(state.reason)
+        reached = max(before)
+        until(lambda: run.status() and max(losses(folder)) > reached + 8, "steps of the second attempt")
+        after = losses(folder)
+        assert {step: after[step] for step in before if step <= saved} == {
+            step: loss for step, loss in before.items() if step <= saved
+        }
+        run_target_cancel(run)
+    finally:
+        runs.bed.kubectl("taint", "node", lost, "node.kubernetes.io/out-of-service-", check=False)
+        runs.bed.script("up")
+        runs.bed.wait(f"node/{lost}", "Ready")
+
+
+@pytest.mark.ci
 def test_a_cancelled_run_sees_term_saves_and_goes_on_from_there(runs: RealRuns) -> None:
     """Story 5."""
-    run = runs.submit(runs.script("stop", "job", "patient.py", compute={"nodes": 1, "processes_per_node": 1}))
+    run = runs.submit(runs.script("stop", "jobset", "patient.py", compute={"nodes": 1, "processes_per_node": 1}))
     until(lambda: run.status() and any("from step 0" in line for line in run.lines()), "its first line")
     said = runs.cli("cancel", run.folder.run_id, "--runs", str(runs.here / "runs"))
     assert "CANCELLED" in said

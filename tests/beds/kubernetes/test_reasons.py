@@ -105,8 +105,17 @@ def leftovers(kubernetes: Bed, namespace: str) -> Iterator[None]:
     kubernetes.kubectl("delete", "node", f"closed-{namespace}", "--ignore-not-found", "--wait=false")
 
 
+@pytest.mark.ci
+def test_what_no_node_has_is_told_in_a_sentence_on_fake_nodes(runs: Runs) -> None:
+    """Story 6."""
+    case = WAITS[0]
+    state = _start(runs, case).until(lambda s: s.reason is not None and s.reason.id == case.reason, case.reason)
+    assert state.reason is not None
+    assert (state.phase, case.words in state.reason.sentence) == ("PENDING", True)
+
+
 @pytest.mark.usefixtures("leftovers")
-@pytest.mark.parametrize("case", WAITS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", WAITS[1:], ids=lambda case: case.name)
 def test_why_a_run_on_fake_nodes_waits(runs: Runs, case: Case) -> None:
     for name in case.objects:
         _make(runs, name)

@@ -62,6 +62,7 @@ def test_the_whole_pipeline_of_a_gpu_run_ends_well_on_fake_nodes_and_is_told_aft
     assert target.status(ref) == state
 
 
+@pytest.mark.ci
 def test_no_stage_of_a_gpu_run_on_fake_nodes_holds_accelerators_that_it_does_not_use(runs: Runs) -> None:
     run = runs.start("jobset", gpus=True, pods={"prepare": {"bed/run": "4s"}, **LIVE})
     run.until(lambda s: s.stage == "prepare" and s.phase == "STARTING" and s.node, "prepare on a node")
@@ -115,6 +116,7 @@ def test_cancel_now_does_not_wait_for_fake_pods(runs: Runs) -> None:
     assert run.target.cancel(run.ref, grace_seconds=0).phase == "CANCELLED"
 
 
+@pytest.mark.ci
 def test_two_submits_at_once_are_one_run_on_fake_nodes(runs: Runs) -> None:
     bundle = runs.render("jobset", pods=LIVE)
     command = [sys.executable, "-m", "trainwright", "submit", str(bundle), "--output", "json",
@@ -141,8 +143,9 @@ def test_a_fresh_submit_is_another_run_beside_the_first_on_fake_nodes(runs: Runs
     assert second.until_phase("RUNNING").reason is None
 
 
+@pytest.mark.ci
 def test_a_watch_that_is_killed_and_started_again_tells_the_same_on_fake_nodes(runs: Runs) -> None:
-    run = runs.start("job", pods={"train": {"bed/run": "12s"}, "finish": {"bed/run": "1s"}})
+    run = runs.start("jobset", pods={"train": {"bed/run": "12s"}, "finish": {"bed/run": "1s"}})
     command = [sys.executable, "-m", "trainwright", "status", "--watch", "--runs", str(runs.folder / "runs")]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None
@@ -155,6 +158,7 @@ def test_a_watch_that_is_killed_and_started_again_tells_the_same_on_fake_nodes(r
     assert run.status().phase == "SUCCEEDED"
 
 
+@pytest.mark.ci
 def test_a_watch_outlives_a_restart_of_the_api_server_with_fake_nodes(runs: Runs) -> None:
     run = runs.start("jobset", pods={"train": {"bed/run": "10s"}, "finish": {"bed/run": "1s"}})
     run.until_phase("RUNNING")

@@ -17,10 +17,11 @@ from trainwright.spec.model import RunSpec
 from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.kubernetes import target as target_module
 from trainwright.targets.kubernetes.cluster import Object
+from trainwright.targets.kubernetes.kinds import JobSetTarget, JobTarget
 from trainwright.targets.kubernetes.labels import RUN, STAGE
 from trainwright.targets.kubernetes.place import runs_folder
 from trainwright.targets.kubernetes.record import read_record
-from trainwright.targets.kubernetes.target import JobSetTarget, JobTarget, KubernetesTarget
+from trainwright.targets.kubernetes.target import KubernetesTarget
 from trainwright.targets.kubernetes.watch import Watch
 
 ID = "demo-00000001"

@@ -9,6 +9,7 @@ from fake_cluster import FakeCluster, ended
 from trainwright.runs.folder import RunFolder
 from trainwright.targets.kubernetes import mirror
 from trainwright.targets.kubernetes.look import attempt_of
+from trainwright.targets.kubernetes.outcome import forwards
 from trainwright.targets.kubernetes.pod_view import pod_view
 from trainwright.targets.kubernetes.watch import Wanted, Watch
 
@@ -123,3 +124,22 @@ def test_what_is_told_about_the_nodes_of_a_run_is_found_where_it_is_kept() -> No
     cluster.event("Node", "n2", "NodeNotReady", "of somebody else")
     cluster.event("NodeClaim", "gpu-1", "Launched", "not nominated for us")
     assert [one.message for one in watch.look([WANTED])[RUN].events] == ["Node is not ready"]
+
+
+def test_of_pods_that_run_only_the_first_node_is_read_for_the_step(tmp_path: Path) -> None:
+    cluster, run = FakeCluster(), RunFolder(tmp_path / RUN)
+    run.root.mkdir()
+    pods = [pod_view(cluster.pod(RUN, name, index=index)) for index, name in enumerate(("a", "b"))]
+    for rank, name in enumerate(("a", "b")):
+        cluster.printed[name] = f"2026-12-01T10:00:01Z [rank {rank}] step\n".encode()
+    mirror.pull_logs(cluster, run, pods, 1, only_ended=True, first=True)
+    assert run.rank_log(1, 0).read_text() == "step\n"
+    assert not run.rank_log(1, 1).exists()
+
+
+def test_the_ray_of_a_run_is_reached_by_a_forwarded_port() -> None:
+    status = {"rayClusterStatus": {"head": {"serviceName": "demo-x-head-svc"}}}
+    job = {"kind": "RayJob", "metadata": {"name": "demo", "namespace": "ml"}, "status": status}
+    assert "kubectl -n ml port-forward service/demo-x-head-svc 8265:8265" in forwards(job)[0]
+    assert forwards({**job, "status": {}}) == []
+    assert forwards({**job, "kind": "Job"}) == []

@@ -26,15 +26,23 @@ CLUSTER_EVENTS = "cluster.jsonl"
 _RANK = re.compile(rb"\[rank (\d+)\] ?")
 
 
-def pull_logs(cluster: Cluster, run: RunFolder, pods: Sequence[PodView], attempt: int, *, only_ended: bool) -> None:
-    """Append what containers have printed since the last pull. ``attempt`` is for pods that do not say theirs."""
+def pull_logs(
+    cluster: Cluster, run: RunFolder, pods: Sequence[PodView], attempt: int, *, only_ended: bool, first: bool = False
+) -> None:
+    """Append what containers have printed since the last pull. ``attempt`` is for pods that do not say theirs.
+
+    ``first``: of pods that run, too, but only the first node's, whose rank 0 tells how far training is.
+    """
     state = _state(run)
     read: dict[str, Any] = state.setdefault("read", {})
     changed = False
     for pod in pods:
         over = pod.phase in ("Succeeded", "Failed") and not pod.running
         known = read.setdefault(pod.uid, {})
-        if pod.node is None or pod.gone or known.get("over") or (only_ended and not over):
+        if pod.node is None or pod.gone or known.get("over"):
+            continue
+        leads = first and pod.index in (None, 0) and pod.stage == "train"
+        if only_ended and not over and not leads:
             continue
         for container in pod.containers:
             since = known.get(container)

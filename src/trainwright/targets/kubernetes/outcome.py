@@ -80,6 +80,23 @@ def outcome(object_: Object) -> Outcome:
     return Outcome("live", words.system, str(latest.get("reason") or ""), str(latest.get("message") or ""), restarts)
 
 
+def forwards(object_: Object) -> list[str]:
+    """Commands that reach the Ray of a RayJob or RayCluster, whose Service is not public; none while it has none."""
+    if object_.get("kind") not in ("RayJob", "RayCluster"):
+        return []
+    status = object_.get("status") or {}
+    status = status.get("rayClusterStatus") or status
+    service = (status.get("head") or {}).get("serviceName")
+    if not service:
+        return []
+    space = (object_.get("metadata") or {}).get("namespace") or "default"
+    forward = f"kubectl -n {space} port-forward service/{service}"
+    return [
+        f"dashboard and Jobs API: {forward} 8265:8265, then http://127.0.0.1:8265",
+        f"Ray client: {forward} 10001:10001",
+    ]
+
+
 def _told(fate: Fate, system: str, condition: Mapping[str, Any], restarts: int) -> Outcome:
     return Outcome(
         fate,

@@ -33,6 +33,7 @@ from trainwright.targets.kubernetes.cluster import Cluster
 from trainwright.targets.kubernetes.ending import clear, until_gone
 from trainwright.targets.kubernetes.look import History, Looked, look
 from trainwright.targets.kubernetes.needs import needs_of, users_of
+from trainwright.targets.kubernetes.outcome import forwards
 from trainwright.targets.kubernetes.place import last_attempt, names, runs_folder
 from trainwright.targets.kubernetes.record import JobRecord, node_price, read_record, wanted, write_record
 from trainwright.targets.kubernetes.state import next_stage
@@ -145,7 +146,21 @@ class KubernetesTarget:
         found = [(run := self.folder(ref), read_record(run)) for ref in refs]
         if len(found) > 1:
             self._look_at_all(found)
-        return [self._state(run, record) if record is not None else _not_submitted(run) for run, record in found]
+        alone = len(found) == 1
+        return [
+            self._state(run, record, first=alone) if record is not None else _not_submitted(run)
+            for run, record in found
+        ]
+
+    def hints(self, ref: JobRef) -> list[str]:
+        """What else can be done with a run that lives: how to reach the dashboard of its Ray."""
+        run = self.folder(ref)
+        record = read_record(run)
+        if record is None or record.final is not None or record.main.kind != "RayJob":
+            return []
+        watch = self._watch(self._cluster_of(record))
+        objects = watch.look([wanted(record)])[record.name].objects.values()
+        return [line for one in objects for line in forwards(one)]
 
     def events(self, ref: JobRef) -> list[dict[str, Any]]:
         """Events of ranks, launchers and the cluster about this run in order of time; they outlive its objects."""
@@ -248,14 +263,17 @@ class KubernetesTarget:
         for records in places.values():
             self._watch(self._cluster_of(records[0])).look([wanted(record) for record in records])
 
-    def _state(self, run: RunFolder, record: JobRecord, *, fresh: bool = False, pull: bool = False) -> JobState:
+    def _state(
+        self, run: RunFolder, record: JobRecord, *, fresh: bool = False, pull: bool = False, first: bool = False
+    ) -> JobState:
+        """``pull`` brings the logs of all pods, ``first`` those of the first node, which tell the step."""
         if record.final is not None:
             return record.final
         cluster = self._cluster_of(record)
         watch = self._watch(cluster)
         if fresh:
             watch.forget(record.name)
-        looked = self._looked(run, record, watch, pull)
+        looked = self._looked(run, record, watch, pull, first)
         following = next_stage(looked.snapshot)
         if following is not None and not looked.snapshot.cancelled and not looked.state.final:
             refused = self._advance(run, record, cluster, following.name)
@@ -268,13 +286,14 @@ class KubernetesTarget:
             watch.drop(record.name)
         return looked.state
 
-    def _looked(self, run: RunFolder, record: JobRecord, watch: Watch, pull: bool) -> Looked:
+    def _looked(self, run: RunFolder, record: JobRecord, watch: Watch, pull: bool, first: bool = False) -> Looked:
         """What there is now; logs of pods that have ended are brought here first, for they say why."""
         seen = watch.look([wanted(record)])[record.name]
         history = History(run, record)
         pods = history.pods(seen.pods)
         if watch.due(f"logs of {run.root}", 0.0 if pull else _PULL_SECONDS):
-            mirror.pull_logs(watch.cluster, run, pods, history.attempt(pods), only_ended=not pull)
+            leads = first and not run.metrics.exists()  # else the step stands there
+            mirror.pull_logs(watch.cluster, run, pods, history.attempt(pods), only_ended=not pull, first=leads)
             recent = [one for one in seen.events if one.at >= record.at - _CLOCKS_APART]
             mirror.tell_events(run, recent, history.attempt(pods))
         looked = look(watch, run, record, seen, pods)
@@ -324,7 +343,7 @@ class KubernetesTarget:
         A reference says ``k8s``, so that any of these classes may have to go on with a run of another kind.
         """
         bundle = Bundle.read(folder)
-        if not REGISTRY.get(bundle.target, "").startswith(__name__):
+        if not REGISTRY.get(bundle.target, "").startswith(f"{__package__}."):
             what = f"is a bundle for target {bundle.target}"
             raise InputError([Problem(str(folder), what=what, instead=f"render it for {self.name}")])
         return bundle
@@ -341,54 +360,6 @@ class KubernetesTarget:
 
     def _watch(self, cluster: Cluster) -> Watch:
         return watch_for(cluster)
-
-
-class JobTarget(KubernetesTarget):
-    """Plain Indexed Jobs and a headless Service."""
-
-    name = "job"
-
-
-class JobSetTarget(KubernetesTarget):
-    """JobSet."""
-
-    name = "jobset"
-    kinds = (("jobset.x-k8s.io/v1alpha2", "JobSet"),)
-
-
-class MPIJobTarget(KubernetesTarget):
-    """MPIJob v2beta1 of the MPI operator."""
-
-    name = "mpijob"
-    kinds = (("kubeflow.org/v2beta1", "MPIJob"),)
-
-
-class TrainJobTarget(KubernetesTarget):
-    """TrainJob of Kubeflow Trainer v2."""
-
-    name = "trainjob"
-    kinds = (("trainer.kubeflow.org/v1alpha1", "TrainJob"),)
-
-
-class RayJobTarget(KubernetesTarget):
-    """RayJob of KubeRay."""
-
-    name = "rayjob"
-    kinds = (("ray.io/v1", "RayJob"),)
-
-
-class VolcanoTarget(KubernetesTarget):
-    """Job of Volcano."""
-
-    name = "volcano"
-    kinds = (("batch.volcano.sh/v1alpha1", "Job"),)
-
-
-class PyTorchJobTarget(KubernetesTarget):
-    """PyTorchJob v1 of the training operator."""
-
-    name = "pytorchjob"
-    kinds = (("kubeflow.org/v1", "PyTorchJob"),)
 
 
 def _not_submitted(run: RunFolder) -> JobState:
