@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from parity import families, mixtures
@@ -25,7 +28,7 @@ from trainwright.training.agreement import Agreement
 from trainwright.training.batches import Batches, Slicing, device_mover
 from trainwright.training.devices import current_device
 from trainwright.training.duration import Horizon
-from trainwright.training.mesh import build_mesh, data_ranks
+from trainwright.training.mesh import DataRanks, build_mesh, data_ranks
 from trainwright.training.model import Built, find_blocks
 from trainwright.training.parallel import parallelise
 from trainwright.training.precision import LossScale, choose_precision
@@ -37,7 +40,10 @@ LENGTH = 18
 
 @dataclass(frozen=True)
 class Case:
-    """One way to compute the same steps. ``samples`` not a multiple of the batch gives a partial last step."""
+    """One way to compute the same steps. ``samples`` not a multiple of the batch gives a partial last step.
+
+    ``even``: rows of 16 tokens that are all targets; else some have none.
+    """
 
     layout: dict[str, Any]
     model: str = "llama"
@@ -46,9 +52,9 @@ class Case:
     lora: bool = False
     dropout: float = 0.0
     same_rows: bool = False
-    samples: int = 24
+    samples: int = 16
     batch: int = 8
-    steps: int = 3
+    steps: int = 5
     clip: float | None = None
     lr: float = 0.5
     precision: str = "fp64"
@@ -56,10 +62,15 @@ class Case:
     compile: bool = False
     fields: dict[str, Any] = field(default_factory=dict)
     experts: dict[str, Any] = field(default_factory=dict)
+    even: bool = False
 
 
 def sequences(case: Case) -> list[Sequence]:
     """Packed rows with between none and almost all of their tokens masked, some shorter than the others."""
+    if case.even:
+        numbers = np.random.default_rng(5).integers(1, VOCABULARY, (case.samples, LENGTH)).astype(np.int32)
+        one, every = np.zeros(16, np.int32), np.ones(16, bool)
+        return [Sequence(row[:16], every, one, index) for index, row in enumerate(numbers)]
     draw = np.random.default_rng(5)
     rows = []
     for index in range(case.samples):
@@ -76,6 +87,14 @@ def sequences(case: Case) -> list[Sequence]:
     )
 
 
+def config(case: Case) -> Any:
+    """Of a tiny Llama, or of what the case names instead."""
+    if case.model in mixtures.KINDS:
+        return mixtures.config(case)
+    sizes = {"vocab_size": 123, "num_hidden_layers": case.layers, "tie_word_embeddings": case.tied}
+    return llama_config(**sizes | {"attention_dropout": case.dropout} | case.fields)
+
+
 def network(case: Case, own_attention: bool, dtype: torch.dtype) -> nn.Module:
     """The tiny Llama, with adapters when asked; the same weights everywhere."""
     from transformers import AutoModelForCausalLM
@@ -84,20 +103,16 @@ def network(case: Case, own_attention: bool, dtype: torch.dtype) -> nn.Module:
     # transformers rounds to fp32 here, and 1e-16 on the way in becomes 1e-8 on the way out.
     LlamaRMSNorm.forward = _norm
     attention.register()
-    config = llama_config(
-        tie_word_embeddings=case.tied, attention_dropout=case.dropout, num_hidden_layers=case.layers, **case.fields
-    )
-    options: dict[str, Any] = {}
-    if case.model in mixtures.KINDS:
-        config, options = mixtures.config(case), {"experts_implementation": "eager"}  # the others know no fp64
     kind = attention.IMPLEMENTATION if own_attention else "sdpa"
     torch.manual_seed(7)
-    model: nn.Module = (
-        families.build(case, kind) if case.model in families.KINDS
-        else AutoModelForCausalLM.from_config(
-        config, dtype=torch.float64, attn_implementation=kind, **options
-    )
-    )  # fmt: skip
+    model: nn.Module
+    if case.model in families.KINDS:
+        model = families.build(case, kind)
+    else:  # of the experts' implementations only this one knows fp64
+        options = {"experts_implementation": "eager"} if case.model in mixtures.KINDS else {}
+        model = AutoModelForCausalLM.from_config(
+            config(case), dtype=torch.float64, attn_implementation=kind, **options
+        )
     model.to(dtype)
     mixtures.keep_precision(model)
     if not case.lora:
@@ -125,8 +140,21 @@ def _norm(self: nn.Module, hidden: Tensor) -> Tensor:
     return self.weight * (hidden * torch.rsqrt(hidden.square().mean(-1, keepdim=True) + self.variance_epsilon))
 
 
-def steps(case: Case) -> list[dict[str, Any]]:
-    """Loss, gradient norm, gradients and parameters of every step by the trainer's code. Collective."""
+@dataclass
+class Job:
+    """One case on one rank, built and ready to step."""
+
+    case: Case
+    layout: Layout
+    mesh: DeviceMesh
+    data: DataRanks
+    model: nn.Module
+    stepper: Stepper
+    batches: Batches
+
+
+def job(case: Case, optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.SGD) -> Job:
+    """The trainer's own parts for a case. Collective."""
     cut = {"recompute": case.recompute, "micro_batch_size": 1, **case.layout}
     ranks = cut.get("dp_replicate", 1) * cut.get("dp_shard", 1)
     layout = Layout.from_dict({"micro_batches": -(-case.batch // (cut["micro_batch_size"] * ranks)), **cut})
@@ -142,24 +170,33 @@ def steps(case: Case) -> list[dict[str, Any]]:
         experts=Experts(**case.experts),
     )  # fmt: skip
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=case.lr)
     stepper = Stepper(
-        parallel, optimizer, device, precision, LossScale(case.precision == "fp16"), case.clip, 11, data.stream, False
-    )
+        parallel, optimizer(trained, lr=case.lr), device, precision, LossScale(case.precision == "fp16"), case.clip,
+        11, data.stream, False,
+    )  # fmt: skip
     end = Horizon(-(-case.samples // case.batch), case.samples, case.batch, LENGTH)
     objective = families.Hidden() if case.model in families.ENCODERS else CausalObjective(0)
+    if case.even:
+        objective = families.Next()
     batches = Batches(
         sequences(case), GlobalOrder(case.samples, 3), objective,
         Slicing(data, layout.micro_batch_size), end,
         device_mover(
             device.torch, case.model not in families.ENCODERS,
-            shape=(layout.micro_batch_size, LENGTH) if layout.pp > 1 else None,
+            shape=(layout.micro_batch_size, 16 if case.even else LENGTH) if layout.pp > 1 else None,
             context=data.context, multiple=layout.tp if layout.sequence_parallel else 1,
         ),
     )  # fmt: skip
-    agreement = Agreement(data.counts)
+    return Job(case, layout, mesh, data, model, stepper, batches)
+
+
+def steps(case: Case) -> list[dict[str, Any]]:
+    """Loss, gradient norm, gradients and parameters of every step by the trainer's code. Collective."""
+    made = job(case)
+    model, stepper, parallel = made.model, made.stepper, made.stepper.parallel
+    agreement = Agreement(made.data.counts)
     results = []
-    for batch in batches:
+    for batch in made.batches:
         agreement.propose(batch, stop=False, save=False)
         agreed = agreement.result()
         if batch.step == case.steps:
@@ -167,7 +204,7 @@ def steps(case: Case) -> list[dict[str, Any]]:
         gradients = stepper.gradients(batch.step, batch.micro_batches, agreed.valid_tokens, batch.rows)
         loss = gradients.total.double()
         own = float(loss)
-        loss *= data.adds
+        loss *= made.data.adds
         dist.all_reduce(loss)
         kept = {name: whole(p.grad) for name, p in model.named_parameters() if p.grad is not None}
         update = stepper.update(case.lr)
@@ -181,7 +218,7 @@ def steps(case: Case) -> list[dict[str, Any]]:
                 "experts": None if parallel.balance is None else parallel.balance.report(),
             }
         )  # fmt: skip
-    batches.close()
+    made.batches.close()
     return results
 
 
@@ -222,8 +259,10 @@ def whole(tensor: Tensor) -> Tensor:
     return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach().clone()
 
 
-def train_run(root: str, attempt: int, stop_after: int | None = None) -> list[dict[str, Any]]:
-    """Train a run folder on the pool's ranks as they are; gives rank 0's metrics. ``stop_after``: as on a signal."""
+def train_run(root: str, attempt: int, stop_after: int | None = None, wide: bool = False) -> list[dict[str, Any]]:
+    """Train a run folder on the pool's ranks as they are; gives rank 0's metrics. ``stop_after``: as on a signal;
+    ``wide``: in fp64, which a spec cannot ask for.
+    """
     from trainwright.runs.folder import RunFolder
     from trainwright.training import trainer
 
@@ -231,10 +270,27 @@ def train_run(root: str, attempt: int, stop_after: int | None = None) -> list[di
     stop = _StopAfter(run, stop_after)
     before = len(run.metrics.read_text().splitlines()) if run.metrics.exists() else 0
     dist.barrier()
-    trainer.train(run, attempt, stop)
+    with in_fp64() if wide else contextlib.nullcontext():
+        trainer.train(run, attempt, stop)
     lines = run.metrics.read_text().splitlines()[before:]
     dist.barrier()
     return [json.loads(line) for line in lines]
+
+
+@contextlib.contextmanager
+def in_fp64() -> Iterator[None]:
+    """The trainer computes in fp64, whatever a spec says, and transformers' norms round nothing."""
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    from trainwright.training import trainer
+
+    chosen, norm = trainer.choose_precision, LlamaRMSNorm.forward
+    trainer.choose_precision = lambda _, device: chosen("fp64", device)
+    LlamaRMSNorm.forward = _norm
+    try:
+        yield
+    finally:
+        trainer.choose_precision, LlamaRMSNorm.forward = chosen, norm
 
 
 class _StopAfter(StopRequest):
@@ -248,16 +304,3 @@ class _StopAfter(StopRequest):
         if self._steps is None or not self._run.metrics.exists():
             return False
         return sum('"kind":"step"' in line for line in self._run.metrics.read_text().splitlines()) >= self._steps
-
-
-def collectives(case: Case) -> dict[str, int]:
-    """How often each collective ran during the backward passes of one step, by the profiler's count."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
-        steps(case)
-    counts: dict[str, int] = {}
-    for event in seen.key_averages():
-        if event.key.startswith("gloo:") or event.key.startswith("c10d::"):
-            counts[event.key] = counts.get(event.key, 0) + event.count
-    return counts

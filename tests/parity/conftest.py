@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 
 from parity.pool import Pool
-from training.tiny import llama_config, write_model, write_text
+from training.tiny import write_model, write_text
 
 
-# Not for the session: every group that gloo has made keeps a thread that polls, and other tests wait for the cores.
+@pytest.fixture(scope="package")
+def one() -> Iterator[Pool]:
+    """One rank: what the trainer computes without cutting anything."""
+    pool = Pool(1)
+    yield pool
+    pool.close()
+
+
 @pytest.fixture(scope="package")
 def two() -> Iterator[Pool]:
     """Two ranks."""
@@ -28,9 +35,9 @@ def four() -> Iterator[Pool]:
     pool.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def eight() -> Iterator[Pool]:
-    """Eight ranks, for the one test that needs them."""
+    """Eight ranks, for the few tests that need them."""
     pool = Pool(8)
     yield pool
     pool.close()
@@ -40,13 +47,6 @@ def eight() -> Iterator[Pool]:
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the tiny Llama."""
     return write_model(tmp_path_factory.mktemp("model") / "model")
-
-
-@pytest.fixture(scope="session")
-def odd_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with tokens that no number of ranks divides, and a head of its own."""
-    config = llama_config(vocab_size=123, tie_word_embeddings=False)
-    return write_model(tmp_path_factory.mktemp("model") / "odd", config)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainwright.data.batch import Batch, pad
+from trainwright.data.batch import Batch, collate, pad
 from trainwright.data.sequences import Sequence
 
 if TYPE_CHECKING:
@@ -93,6 +93,17 @@ class Hidden:
             where = np.flatnonzero(sequence.loss_mask)
             batch.labels[row, where] = batch.input_ids[row, where]
             batch.input_ids[row, where] = 1
+        return batch
+
+
+@dataclass(frozen=True)
+class Next:
+    """The next token, and any for the last position: as many targets as positions."""
+
+    def __call__(self, sequences: SequenceOf[Sequence], samples: Any = None) -> Batch:
+        """The batch."""
+        batch = collate(sequences)
+        batch.labels[:, -1] = 1
         return batch
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parity.cases import Case
 
 _SIZES = {
-    "vocab_size": 120, "hidden_size": 24, "intermediate_size": 20, "num_attention_heads": 6,
+    "vocab_size": 121, "hidden_size": 24, "intermediate_size": 20, "num_attention_heads": 6,
     "num_key_value_heads": 2, "max_position_embeddings": 128, "initializer_range": 0.2, "pad_token_id": 0,
     "bos_token_id": 0, "eos_token_id": 0,
 }  # fmt: skip

@@ -1,9 +1,10 @@
-"""Imports of every rank; forked, not repeated."""
+"""Imports of every rank; forked, not repeated. What torch and transformers import at first use takes seconds, too."""
 
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
-from transformers.models.llama import modeling_llama
+import importlib
 
-from parity import cases, mutants
-
-__all__ = ["AutoModelForCausalLM", "LoraConfig", "cases", "modeling_llama", "mutants"]
+for _name in (
+    "torch._dynamo", "torch.distributed.checkpoint", "torch.distributed.pipelining", "peft",
+    "transformers.models.llama.modeling_llama", "transformers.models.mixtral.modeling_mixtral",
+    "trainwright.training.trainer", "parity.cases", "parity.mutants",
+):  # fmt: skip
+    importlib.import_module(_name)

@@ -24,7 +24,7 @@ def mixtral(layout: dict[str, int], **fields: object) -> Case:
 
 
 CASES = {
-    "ep 2": mixtral(EP2),
+    "ep 2, five steps": mixtral(EP2, samples=40),
     "ep 2, zero 0": mixtral({**EP2, "zero": 0}),
     "ep 2, zero 1, larger micro-batches": mixtral({**EP2, "zero": 1, "micro_batch_size": 2}),
     "ep 2, partial last step, clipped": mixtral({**EP2, "micro_batch_size": 3}, samples=19, clip=0.05),
@@ -32,6 +32,17 @@ CASES = {
     "ep 2, adapters on attention": mixtral(EP2, lora=True),
     "no ep, replicas": mixtral({"dp_replicate": 2, "micro_batch_size": 2}),
     "no ep, zero 3": mixtral({"dp_shard": 2, "micro_batch_size": 1}),
+    "no ep, zero 2, adapters on attention": mixtral({"dp_shard": 2, "zero": 2, "micro_batch_size": 1}, lora=True),
+    "over tp, full recomputation": mixtral({"tp": 2, "micro_batch_size": 1}, recompute="full"),
+    "over tp, positions split, clipped": mixtral(
+        {"tp": 2, "sequence_parallel": True, "micro_batch_size": 1}, clip=0.05
+    ),
+    "in stages, untied, selective recomputation": mixtral(
+        {"pp": 2, "micro_batch_size": 1}, tied=False, recompute="selective"
+    ),
+    "in stages, interleaved, adapters on attention": mixtral(
+        {"pp": 2, "micro_batch_size": 1, "schedule": "interleaved"}, layers=4, lora=True
+    ),
     "ep 2, qwen3, dense layers between": Case(EP2, model="qwen3_moe"),
     "ep 2, qwen2, shared experts": Case(EP2, model="qwen2_moe"),
     "ep 2, deepseek, balanced by a bias": Case(EP2, model="deepseek_v3", layers=2),
@@ -44,6 +55,11 @@ FOUR = {
     "ep 4": mixtral({"dp_shard": 4, "ep": 4, "micro_batch_size": 1}),
     "ep 2 x hsdp 2": mixtral({"dp_replicate": 2, "dp_shard": 2, "ep": 2, "micro_batch_size": 1}),
     "ep 2 x replicas 2": mixtral({"dp_replicate": 2, "dp_shard": 2, "ep": 2, "zero": 0, "micro_batch_size": 1}),
+    "hsdp 2x2": mixtral({"dp_replicate": 2, "dp_shard": 2, "micro_batch_size": 1}),
+    "over tp x fsdp 2": mixtral({"tp": 2, "dp_shard": 2, "micro_batch_size": 1}, samples=19),
+    "over tp x replicas 2": mixtral({"tp": 2, "dp_replicate": 2, "micro_batch_size": 1}, lora=True),
+    "over tp x pipeline 2": mixtral({"tp": 2, "pp": 2, "micro_batch_size": 1}),
+    "pipeline 2 x fsdp 2": mixtral({"pp": 2, "dp_shard": 2, "micro_batch_size": 1}),
     "ep 2 x pipeline 2": mixtral({"pp": 2, "dp_shard": 2, "ep": 2, "micro_batch_size": 1}),
 }
 

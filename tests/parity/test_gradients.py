@@ -11,7 +11,7 @@ from parity.pool import Pool
 DDP = {"dp_replicate": 2, "micro_batch_size": 1}
 FSDP = {"dp_shard": 2, "micro_batch_size": 1}
 CASES = {
-    "ddp": Case(DDP),
+    "ddp, five steps": Case(DDP, samples=40),
     "ddp, tied, one micro-batch": Case({**DDP, "micro_batch_size": 4}),
     "ddp, untied head": Case(DDP, tied=False),
     "ddp, adapters": Case(DDP, lora=True),
@@ -20,7 +20,7 @@ CASES = {
     "zero 0 over dp_shard": Case({**FSDP, "zero": 0}),
     "zero 1": Case({**FSDP, "zero": 1}),
     "zero 2": Case({**FSDP, "zero": 2}),
-    "zero 3": Case({**FSDP, "zero": 3}),
+    "zero 3, five steps": Case({**FSDP, "zero": 3}, samples=40),
     "zero 3, untied head": Case(FSDP, tied=False),
     "zero 3, adapters": Case(FSDP, lora=True),
     "zero 1, adapters, partial last step": Case({**FSDP, "zero": 1, "micro_batch_size": 3}, lora=True, samples=19),
@@ -76,15 +76,14 @@ def test_dropout_differs_over_data_ranks_and_repeats(two: Pool) -> None:
 def test_accumulation_communicates_only_what_its_sharding_needs(
     two: Pool, zero: int, gathers: int, scatters: int
 ) -> None:
-    case = Case({**FSDP, "zero": zero}, steps=1, samples=8)
-    counts = two.run("parity.cases:collectives", case)[0]
-    assert counts["c10d::_allgather_base_"] == gathers
-    assert counts["c10d::_reduce_scatter_base_"] == scatters
+    seen = two.run("parity.wire:step", Case({**FSDP, "zero": zero}, samples=24))[0]["seen"]
+    assert {kind: len(sizes) for (kind, _), sizes in seen.items()} == {
+        "all_gather": gathers,
+        "reduce_scatter": scatters,
+    }
 
 
-def test_ddp_reduces_once_a_step_however_many_micro_batches(two: Pool) -> None:
-    one, four = (
-        two.run("parity.cases:collectives", Case({**DDP, "micro_batch_size": size}, steps=1, samples=8))[0]
-        for size in (4, 1)
-    )
-    assert one["c10d::allreduce_"] == four["c10d::allreduce_"]
+@pytest.mark.parametrize("size", [4, 1])
+def test_ddp_reduces_once_a_step_however_many_micro_batches(two: Pool, size: int) -> None:
+    seen = two.run("parity.wire:step", Case({**DDP, "micro_batch_size": size}, samples=24))[0]["seen"]
+    assert {kind: len(sizes) for (kind, _), sizes in seen.items()} == {"all_reduce": 1}

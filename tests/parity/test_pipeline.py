@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parity  # minutes in all: run by `make parity`
 PP = {"pp": 2, "micro_batch_size": 1}
 INTERLEAVED = {**PP, "schedule": "interleaved"}
 TWO = {
-    "1f1b, tied, uneven stages": Case(PP),
+    "1f1b, tied, uneven stages, five steps": Case(PP, samples=40),
     "1f1b, untied, stages as asked": Case({**PP, "stages": [1, 2]}, tied=False),
     "gpipe": Case({**PP, "schedule": "gpipe"}),
     "fewer micro-batches than stages": Case({**PP, "micro_batch_size": 8}),
@@ -48,7 +48,6 @@ OTHERS = (
     "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "olmo2", "smollm3", "phi", "phi3", "opt",
     "gpt_neox", "gpt2", "bert", "roberta", "mixtral", "qwen3_moe", "qwen2_moe", "deepseek_v3",
 )  # fmt: skip
-SLOW = {"with zero 2, untied", "with ddp, zero bubble", "with zero 3, recomputation, clipped"}
 
 
 @pytest.mark.parametrize("name", TWO)
@@ -56,7 +55,7 @@ def test_two_stages_compute_what_one_process_does(two: Pool, name: str) -> None:
     checks.same_steps(two, TWO[name])
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in FOUR])
+@pytest.mark.parametrize("name", FOUR)
 def test_stages_on_four_ranks_compute_what_one_process_does(four: Pool, name: str) -> None:
     checks.same_steps(four, FOUR[name])
 
@@ -66,9 +65,21 @@ def test_stages_of_other_families_compute_what_one_process_does(two: Pool, model
     checks.same_steps(two, Case(PP, model=model))
 
 
-@pytest.mark.slow
-def test_three_dimensions_on_eight_ranks_compute_what_one_process_does(eight: Pool) -> None:
-    checks.same_steps(eight, Case({**PP, "tp": 2, "dp_shard": 2, "sequence_parallel": True}, clip=0.05))
+EIGHT = {
+    "tp, positions split, with zero 3 and stages": Case(
+        {**PP, "tp": 2, "dp_shard": 2, "sequence_parallel": True}, clip=0.05
+    ),
+    "tp with hsdp": Case({"tp": 2, "dp_replicate": 2, "dp_shard": 2, "micro_batch_size": 1}, tied=False),
+    "experts, in stages, replicas of shards": Case(
+        {**PP, "dp_replicate": 2, "dp_shard": 2, "ep": 2}, model="mixtral", layers=2
+    ),
+    "cp with zero 3 and tp": Case({"cp": 2, "tp": 2, "dp_shard": 2, "micro_batch_size": 1}, lora=True),
+}
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_three_dimensions_on_eight_ranks_compute_what_one_process_does(eight: Pool, name: str) -> None:
+    checks.same_steps(eight, EIGHT[name])
 
 
 def test_fp32_stays_within_its_rounding(two: Pool) -> None:

@@ -1,4 +1,4 @@
-"""Runs in stages: resumed, moved to other layouts, evaluated and stopped as runs without them."""
+"""Runs in stages: resumed and stopped as runs without them. test_resume_matrix moves them to other layouts."""
 
 from __future__ import annotations
 
@@ -32,50 +32,6 @@ def test_a_run_in_stages_is_resumed_bit_for_bit(
     two: Pool, tmp_path: Path, deep_model: Path, tiny_text: Path, layout: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     checks.resume_is_exact(two, tmp_path, deep_model, tiny_text, layout, **fields)
-
-
-PIPELINE, REPLICAS, SHARDS = {"pp": 2, "micro_batches": 4}, {"dp_replicate": 2, "micro_batches": 2}, {"dp_shard": 2}
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (PIPELINE, REPLICAS),
-        ({**SHARDS, "micro_batches": 2}, PIPELINE),
-        (PIPELINE, {**PIPELINE, "schedule": "interleaved"}),
-    ],
-    ids=["stages to replicas", "shards to stages", "two stages to four"],
-)
-def test_a_checkpoint_of_stages_goes_on_under_another_layout_and_the_other_way_round(
-    two: Pool, tmp_path: Path, deep_model: Path, tiny_text: Path, first: dict[str, Any], second: dict[str, Any]
-) -> None:
-    checks.resume_is_exact(two, tmp_path, deep_model, tiny_text, first, then=second, limit=1e-5)
-
-
-def test_a_run_in_stages_logs_and_evaluates_what_replicas_do(
-    two: Pool, tmp_path: Path, deep_model: Path, tiny_text: Path
-) -> None:
-    same_lines(two, tmp_path, deep_model, tiny_text, REPLICAS, PIPELINE)
-
-
-def test_a_run_in_sharded_stages_whose_weights_one_rank_reads_logs_what_replicas_do(
-    four: Pool, tmp_path: Path, deep_model: Path, tiny_text: Path
-) -> None:
-    staged = {"pp": 2, "dp_shard": 2, "micro_batches": 4, "schedule": "interleaved"}
-    same_lines(four, tmp_path, deep_model, tiny_text, {"dp_replicate": 4, "micro_batches": 2}, staged)
-
-
-def same_lines(pool: Pool, root: Path, model: Path, text: Path, *layouts: dict[str, Any]) -> None:
-    """Losses, norms and held-out losses of runs under several layouts are those of the first."""
-    lines = []
-    for number, layout in enumerate(layouts):
-        run = make_run(root / f"tiny-0000000{number}", model, text, layout=layout)
-        lines.append(pool.run("parity.cases:train_run", str(run.root), 1)[0])
-    for first, other in zip(*lines, strict=True):
-        assert other["kind"] == first["kind"]
-        for name in ("loss", "grad_norm", "eval_loss"):
-            if name in first:
-                assert other[name] == pytest.approx(first[name], rel=2e-5)
 
 
 def test_every_stage_stops_at_a_step_that_is_not_finite(two: Pool, tmp_path: Path, tiny_text: Path) -> None:

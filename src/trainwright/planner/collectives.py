@@ -92,8 +92,8 @@ class _Rank:
         else:
             yield "all_reduce", "tp", product, (2 + again) * layers * m
             yield "all_reduce", "tp", stream, 2 * layers * m
-        for _, count in self.mine:
-            yield "all_reduce", "tp", _WIDE * self._in_parts() * count, 1
+        for _, count in self.mine:  # FSDP has cut them by then
+            yield "all_reduce", "tp", _WIDE * self._in_parts() * count / (self.shard if self.sharded else 1), 1
         if first:
             yield "all_reduce", "tp", stream, m
         if last:
@@ -196,10 +196,12 @@ class _Rank:
             held[expert] += parameters * count * self._trained * _WIDE
         plain = self.cut.pp == self.cut.tp == self.cut.ep == 1
         yield "all_reduce", "+".join(names), *(_ddp_buckets if plain else _buckets)(held[False])
+        sparse = round(layers * self.sparse)  # each layer's experts go by themselves
+        size, count = _buckets(held[True] / max(1, sparse))
         if self.shard > self.cut.ep:
-            yield "all_reduce", "expert_data", *_buckets(held[True])
+            yield "all_reduce", "expert_data", size, count * sparse
         if self.cut.dp_replicate > 1:
-            yield "all_reduce", "dp_replicate", *_buckets(held[True])
+            yield "all_reduce", "dp_replicate", size, count * sparse
 
 
 def _buckets(size: float) -> tuple[float, int]:

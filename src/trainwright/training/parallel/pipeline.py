@@ -138,7 +138,7 @@ def _zero_bubble(layout: Layout, compiled: bool) -> Iterator[tuple[str, str]]:
     if layout.micro_batches % max(1, layout.micro_batches // layout.pp):
         what = f"zero_bubble needs micro_batches ({layout.micro_batches}) to be a multiple of pp ({layout.pp})"
         yield what, "another micro_batch_size, or schedule: 1f1b"
-    if layout.zero and layout.dp_shard > 1:
+    if layout.zero and layout.dp_shard * layout.cp > 1:
         yield (
             "zero_bubble computes gradients of weights after backward, where FSDP does not see them",
             "zero: 0, or schedule: 1f1b",
