@@ -10,6 +10,7 @@ import pytest
 
 from trainwright.errors import InputError
 from trainwright.models.layout import Layout
+from trainwright.planner.explicit import plan_local
 from trainwright.spec.deepspeed import deepspeed_config
 from trainwright.spec.load import load, spec_from_values
 from trainwright.spec.model import RunSpec
@@ -81,6 +82,14 @@ def test_auto_of_what_the_spec_says_is_the_specs() -> None:
     assert config["optimizer"]["params"]["lr"] == 1e-3
 
 
+def test_a_file_that_contradicts_the_command_line_that_came_with_it_is_named() -> None:
+    # one micro-batch of one sequence, accumulated 8 times by the arguments and 32 times by the file, on two ranks
+    problems = refused(GUIDE, LAYOUT.with_(micro_batches=8), global_batch_size=16)
+    assert set(problems) == {"gradient_accumulation_steps"}
+    assert problems["gradient_accumulation_steps"].startswith("is 32, but by the spec's")
+    assert "it is 8" in problems["gradient_accumulation_steps"]
+
+
 def test_every_contradiction_is_named_at_once() -> None:
     problems = refused(GUIDE, LAYOUT.with_(micro_batches=4, zero=2), global_batch_size=8, clip=0.5, offload={})
     assert set(problems) == {
@@ -115,6 +124,23 @@ def test_nvme_needs_the_folder_that_only_the_user_knows() -> None:
     assert config["zero_optimization"]["offload_optimizer"] == {
         "device": "nvme", "pin_memory": True, "nvme_path": "/local_nvme",
     }  # fmt: skip
+
+
+def test_a_plan_finds_what_the_run_would_stop_at(tmp_path: Path) -> None:
+    own = {"gradient_accumulation_steps": 3, "zero_optimization": {"overlap_com": True}, "bf16": {"enabled": True}}
+    text = (
+        "name: x\nmodel: ./m\ndata: {sources: [./d]}\nengine: deepspeed\nglobal_batch_size: 8\nmicro_batch_size: 2\n"
+        "parallelism: {dp_shard: 2, zero: 3}\ncompute: {processes_per_node: 2}\noffload: {optimizer: nvme}\n"
+        f"deepspeed: {json.dumps(own)}\n"
+    )
+    (tmp_path / "run.yaml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        plan_local(load(tmp_path / "run.yaml"))
+    assert {problem.field for problem in caught.value.problems} == {
+        "deepspeed.gradient_accumulation_steps", "deepspeed.zero_optimization.overlap_com",
+        "deepspeed.zero_optimization.offload_optimizer.nvme_path",
+    }  # fmt: skip
+    assert {problem.line for problem in caught.value.problems} == {10}
 
 
 def test_a_file_becomes_part_of_the_spec(tmp_path: Path) -> None:

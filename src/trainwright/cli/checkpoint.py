@@ -1,4 +1,4 @@
-"""``trainwright checkpoint ls|verify|prune``: look at, prove and thin out the checkpoints of a run."""
+"""``trainwright checkpoint ls|verify|prune|import``: list, prove, thin out, take over checkpoints."""
 
 from __future__ import annotations
 
@@ -62,6 +62,46 @@ def prune(
     verb = "would delete" if dry_run else "deleted"
     text = f"step {done.verified} is whole; {verb} {names} ({done.bytes / 2**20:,.1f} MiB)"
     emit({**asdict(done), "dry_run": dry_run}, text, output)
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="FOLDER", help="What DeepSpeed's engine.save_checkpoint wrote.")],
+    to: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run id, its beginning, or a new folder for the checkpoint.")
+    ],
+    tag: Annotated[str | None, typer.Option(help="Which of several saves. Default: what `latest` names.")] = None,
+    strip: Annotated[str, typer.Option(help="Take this off the front of every name, such as `module.`.")] = "",
+    runs: RunsOption = None,
+    output: OutputOption = Output.text,
+) -> None:
+    """Make a checkpoint of DeepSpeed's own (ZeRO 1 to 3) one of a run, which `trainwright resume` goes on from.
+
+    Weights, optimizer state and the number of steps and samples are taken over. Nothing in its files is run.
+    """
+    from trainwright.cli.working import working
+    from trainwright.errors import InputError, MissingExtra
+    from trainwright.runs.folder import find
+
+    try:
+        from trainwright.training.from_deepspeed import convert
+    except ImportError:
+        raise MissingExtra("reading a checkpoint's weights", "train") from None
+    target, digest = Path(to).absolute(), ""
+    try:
+        run = find(to, runs)
+    except InputError:
+        if not ("/" in to or target.is_dir()):
+            raise
+    else:
+        target, digest = run.checkpoints, run.spec().sha256
+    with working("reading the checkpoint"):
+        done = convert(source, target, tag=tag, strip=strip, spec_sha256=digest)
+    text = (
+        f"step {done.step}, {done.samples} samples: {done.tensors} tensors, {done.parameters:,} trained parameters, "
+        f"{', '.join(done.optimizer) or 'no optimizer state'}, from ZeRO {done.stage} on {done.ranks} ranks\n"
+        f"{done.folder}"
+    )
+    emit(done.to_dict(), text, output)
 
 
 def _folder(where: str | None, runs: Path | None) -> Path:

@@ -53,11 +53,12 @@ VERBS: dict[str, Verb] = {
 
 GROUPS: dict[str, Group] = {
     "checkpoint": Group(
-        "List, verify and prune checkpoints.",
+        "List, verify, prune and import checkpoints.",
         {
             "ls": Verb("trainwright.cli.checkpoint:ls", "List checkpoints."),
             "verify": Verb("trainwright.cli.checkpoint:verify", "Check every byte of a checkpoint."),
             "prune": Verb("trainwright.cli.checkpoint:prune", "Delete old checkpoints; never the newest good one."),
+            "import": Verb("trainwright.cli.checkpoint:import_", "Make a checkpoint of DeepSpeed's one of a run."),
         },
     ),
 }

@@ -14,6 +14,7 @@ from trainwright.errors import InputError, Problem
 from trainwright.models.layout import Layout, LayoutError
 from trainwright.planner.legality import divisors
 from trainwright.planner.plan import Plan, Reason
+from trainwright.spec.deepspeed import refuse_contradictions
 from trainwright.spec.load import Loaded
 from trainwright.spec.model import Parallelism, RunSpec
 
@@ -38,6 +39,7 @@ def plan_local(loaded: Loaded) -> Plan:
         )
     except LayoutError as error:
         raise InputError([_problem(loaded, field, text, "") for field, text in error.problems]) from error
+    refuse_contradictions(loaded, layout)
     machine = (
         f"this machine, {accelerators} accelerators" if accelerators else f"this machine, {os.cpu_count()} CPU cores"
     )

@@ -23,6 +23,7 @@ from trainwright.planner.plan import Plan
 from trainwright.planner.remedies import lora_params
 from trainwright.planner.search import Space
 from trainwright.planner.workload import ENGINE_LIMITS, Machine, Method, Optimizer, Precision, Workload
+from trainwright.spec.deepspeed import refuse_contradictions
 from trainwright.spec.load import Loaded
 from trainwright.spec.model import Parallelism, RunSpec
 from trainwright.spec.site import Site
@@ -40,7 +41,9 @@ def plan_spec(loaded: Loaded, *, why: bool = False) -> Plan:
     """
     if loaded.spec.compute.instance == "local":
         return explicit.plan_local(loaded)
-    return answer(question_of(loaded, why=why))
+    plan = answer(question_of(loaded, why=why))
+    refuse_contradictions(loaded, plan.layout)
+    return plan
 
 
 def question_of(loaded: Loaded, *, why: bool = False) -> Question:
@@ -169,4 +172,9 @@ def _forced(spec: RunSpec) -> dict[str, Any]:
             given.setdefault(name, 1)
     if spec.engine == "deepspeed" and spec.offload.parameters != "none":
         given.setdefault("zero", 3)
+    if spec.engine == "native" and spec.train is None and spec.offload.optimizer != "none":
+        # Torch offloads what FSDP has sharded.
+        given.setdefault("zero", 3)
+        for name in ("pp", "tp", "ep", "dp_replicate"):
+            given.setdefault(name, 1)
     return given

@@ -234,12 +234,18 @@ class Memory:
         optimizer = OPTIMIZER_BYTES[w.optimizer] * stepped
         if w.offload_optimizer != "none":
             master = optimizer = 0.0
+            if state.fsdp and cut.zero >= 1:
+                # The shards that are updated are the fp32 weights: these leave too, and gradients once reduced.
+                weights = 0.0
+                gradients = gradients if cut.zero == 1 else 0.0
         if w.offload_parameters != "none":
             weights = 0.0
         return weights, gradients, master, optimizer
 
     def host_bytes(self, cut: Cut, dense: float, experts: float) -> float:
-        """Bytes of host memory that one rank needs for what is offloaded, with DeepSpeed's buffer factor 1.5."""
+        """Bytes of host memory that one rank needs for what is offloaded, with DeepSpeed's buffer factor 1.5; torch
+        keeps exactly the shards of weights, gradients and optimizer state.
+        """
         w = self._w
         kept = (w.offload_optimizer == "cpu", w.offload_parameters == "cpu")
         if not any(kept):
@@ -247,6 +253,8 @@ class Memory:
         shard = cut.dp_shard * cut.cp
         stepped = (dense / shard + experts / (shard / cut.ep)) if cut.zero >= 1 else dense + experts
         share = 1.0 if w.method == "full" else w.lora_params / max(1, w.dims.params)
+        if w.state.fsdp:
+            return (w.state.weights + (w.state.gradients + OPTIMIZER_BYTES[w.optimizer]) * share) * stepped
         total = 0.0
         if kept[0]:
             total += (w.state.master + OPTIMIZER_BYTES[w.optimizer] + 4.0) * stepped * share

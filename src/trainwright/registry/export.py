@@ -6,7 +6,10 @@ folder appears whole or not at all.
 
 from __future__ import annotations
 
+import importlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -83,7 +86,27 @@ def _save_weights(model: Any, folder: Path, dtype: str) -> None:
     import torch
 
     types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-    model.to(types[dtype]).save_pretrained(folder, max_shard_size=_SHARD)
+    with _plain_model():
+        model.to(types[dtype]).save_pretrained(folder, max_shard_size=_SHARD)
+
+
+@contextmanager
+def _plain_model() -> Iterator[None]:
+    """Keep accelerate from importing deepspeed wherever it is installed, to ask whether a model is wrapped by it.
+
+    That import takes seconds and writes a warning about accelerators into the log of a stage that uses neither.
+    """
+    try:
+        other: Any = importlib.import_module("accelerate.utils.other")
+    except ImportError:
+        yield
+        return
+    asked = other.is_deepspeed_available
+    other.is_deepspeed_available = lambda: False
+    try:
+        yield
+    finally:
+        other.is_deepspeed_available = asked
 
 
 def _save_adapter(network: Any, spec: RunSpec, folder: Path) -> None:

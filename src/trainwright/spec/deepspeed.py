@@ -7,11 +7,13 @@ spec says too can only be said alike, so batch arithmetic never disagrees; ``aut
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, cast
 
 from trainwright.errors import InputError, Problem, did_you_mean
 from trainwright.facts.data import read_rows
 from trainwright.models.layout import Layout
+from trainwright.spec.load import Loaded
 from trainwright.spec.model import RunSpec
 
 #: Types in which DeepSpeed computes; weights and optimizer state stay in fp32.
@@ -82,6 +84,25 @@ def deepspeed_config(
     return config
 
 
+def refuse_contradictions(loaded: Loaded, layout: Layout) -> None:
+    """InputError with everything in a spec's own JSON that its run would stop at, for those who plan."""
+    spec = loaded.spec
+    if spec.engine != "deepspeed":
+        return
+    own = spec.deepspeed or {}
+    computed: str = spec.precision
+    if computed == "auto":  # the device decides; what the file names may be it
+        named = (kind for kind in ("bf16", "fp16") if (own.get(kind) or {}).get("enabled") is True)
+        computed = next(named, "fp32")
+    try:
+        deepspeed_config(spec, layout, cast(Computed, computed), hidden=1)
+    except InputError as error:
+        raise InputError(
+            replace(loaded.problem(("deepspeed",), found.what, found.instead), field=f"deepspeed.{found.field}")
+            for found in error.problems
+        ) from None
+
+
 def generated(spec: RunSpec, layout: Layout, computed: Computed) -> dict[str, Any]:
     """What a spec says in DeepSpeed's words."""
     optimizer = spec.optimizer
@@ -143,9 +164,10 @@ def _wrong(own: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[tuple[
             continue
         says = _get(config, path)
         if not _agree(path, value, says):
+            shown = "not set" if says is None else repr(says)
             yield (
                 path,
-                f"is {value!r}, but by the spec's {_FIELDS[path]} it is {says!r}",
+                f"is {value!r}, but by the spec's {_FIELDS[path]} it is {shown}",
                 "remove it, or change the spec",
             )
 

@@ -7,6 +7,7 @@ engine loads into the other and under any number of ranks. Data parallelism only
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -34,8 +35,8 @@ from trainwright.training.step import Stepper, Update
 State = dict[str, Any]
 
 
-def refuse(spec: RunSpec, layout: Layout, device_type: str) -> None:
-    """Raise AnswerNo for what this engine cannot do, everything at once."""
+def refuse(spec: RunSpec, layout: Layout, precision: str, device_type: str) -> None:
+    """Raise AnswerNo for what this engine cannot do, all at once. ``precision`` is what the spec's comes to."""
     found = [
         (f"parallelism.{name} is {getattr(layout, name)}", f"{name}: 1")
         for name in ("pp", "cp", "tp", "ep")
@@ -52,8 +53,10 @@ def refuse(spec: RunSpec, layout: Layout, device_type: str) -> None:
         found.append(("optimizer.name is adafactor, and ZeRO flattens matrices", "adamw, or zero: 0"))
     if spec.compile:
         found.append(("compile is true", "compile: false"))
-    if device_type == "cpu" and spec.precision == "fp16":
-        found.append(("precision is fp16 on a CPU", "fp32 or bf16"))
+    if precision == "fp16" and device_type == "cpu":
+        found.append(("precision is fp16 on a CPU", "precision: fp32 or bf16"))
+    if precision in ("bf16", "fp16") and not layout.zero:
+        found.append((f"precision is {precision} with zero 0, whose fp32 weights it hides", "zero: 1, 2 or 3"))
     if found:
         raise AnswerNo(
             f"engine: deepspeed cannot run this: {'; '.join(what for what, _ in found)}",
@@ -73,7 +76,7 @@ def build_stepper(
     """Hand a model and its optimizer to DeepSpeed. Collective. MissingExtra where it is not installed, AnswerNo for
     what it cannot do, InputError for a JSON that contradicts the spec.
     """
-    refuse(spec, layout, device.type)
+    refuse(spec, layout, precision.name, device.type)
     wanted = expert.wanted(built.network, layout, spec.experts)
     sparse = expert.apply(built.network, wanted, layout, mesh) if wanted else None
     kernel = choose_kernel(spec.attention, device.type, precision.compute)
@@ -85,8 +88,9 @@ def build_stepper(
     engine = _engine(spec, layout, module, optimizer, precision, device)
     parallel = DeepSpeedEngine(engine, float(data.size))
     parallel.balance = sparse.balance if sparse else None
+    scale = EngineScale(engine.optimizer.loss_scaler) if precision.name == "fp16" else LossScale(enabled=False)
     return DeepSpeedStepper(
-        parallel, optimizer, device, precision, LossScale(enabled=False), spec.clip, spec.seed, data.stream,
+        parallel, optimizer, device, precision, scale, spec.clip, spec.seed, data.stream,
         check_each_step=True,
     )  # fmt: skip
 
@@ -119,9 +123,12 @@ def _import() -> Any:
         import deepspeed
     except ImportError:
         raise MissingExtra("engine: deepspeed", "deepspeed") from None
+    # Its configuration and every hook that it sets, a line each; what it warns of stays.
+    deepspeed.utils.logger.setLevel(logging.WARNING)
     if os.environ["DS_ACCELERATOR"] == "cpu":
-        # An all-reduce in shared memory that is compiled at first use: 40 s and a compiler, for a step on a CPU.
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        # No extension is of use, and none is looked for: among them is an all-reduce in shared memory that is
+        # compiled at first use, which takes 40 s and a compiler for a step on a CPU.
+        deepspeed.ops.__compatible_ops__ = {}
     return deepspeed
 
 
@@ -160,6 +167,36 @@ class DeepSpeedEngine(DataParallel):
         applied = bool(self.engine.was_step_applied())
         norm = self.engine.get_global_grad_norm() if applied else float("inf")
         return torch.as_tensor(norm, dtype=torch.float64).detach().clone(), applied
+
+
+class EngineScale(LossScale):
+    """The loss scale that DeepSpeed's engine multiplies by and moves: here to be asked, saved and taken up again."""
+
+    def __init__(self, scaler: Any):
+        super().__init__(enabled=False)
+        self._scaler = scaler
+        scaler.raise_error_at_min_scale = False  # what is not finite then is told with its samples
+
+    @property
+    def at_bottom(self) -> bool:
+        """True when an overflow can no longer be blamed on the scale."""
+        return not self._scaler.dynamic or self._scaler.cur_scale <= self._scaler.min_scale
+
+    def state(self) -> dict[str, Any]:
+        """Plain values for a checkpoint; those of the trainer's own scale, and how many overflows are let pass."""
+        scaler = self._scaler
+        if not scaler.dynamic:
+            return super().state()
+        good = scaler.cur_iter - scaler.last_overflow_iter - 1
+        return {"value": float(scaler.cur_scale), "good_steps": good, "hysteresis": scaler.cur_hysteresis}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up where a checkpoint of either engine left off."""
+        scaler = self._scaler
+        if scaler.dynamic:
+            scaler.cur_scale, scaler.last_overflow_iter = float(state["value"]), -1
+            scaler.cur_iter = int(state["good_steps"])
+            scaler.cur_hysteresis = int(state.get("hysteresis", scaler.delayed_shift))
 
 
 class DeepSpeedStepper(Stepper):
@@ -228,6 +265,15 @@ class DeepSpeedStepper(Stepper):
         return base
 
     def _make_states(self) -> None:
+        """Let every parameter find its part of the optimizer's state, which is made where no step has made it."""
+        self._fill_states()
+        zero = self.parallel.engine.optimizer
+        if hasattr(zero, "_lazy_init_hp_params_optimizer_state"):
+            # Stages 1 and 2 do so after the update of the first group, when the others' state is not there yet.
+            zero._hp_optimizer_states_linked = False
+            zero._lazy_init_hp_params_optimizer_state()
+
+    def _fill_states(self) -> None:
         """Give an optimizer that has not stepped its zeros: a step of gradients of zero at rate zero."""
         missing = [(group, flat) for group, flat in self._flats() if flat not in self._base.state]
         if not missing:
@@ -243,9 +289,6 @@ class DeepSpeedStepper(Stepper):
         for group, parameters, rate in kept:
             group["params"], group["lr"] = parameters, rate
         self._set_steps(0.0)
-        link = getattr(self.parallel.engine.optimizer, "_lazy_init_hp_params_optimizer_state", None)
-        if link is not None:
-            link()
 
     def _flats(self) -> list[tuple[dict[str, Any], Tensor]]:
         """The tensors that the optimizer updates on this rank, with their groups. Stage 3 puts each into its group

@@ -50,7 +50,8 @@ def gradient_norm(
     total: Tensor | None = None
     for groups, tensors in parts.items():
         norms = torch.stack(torch._foreach_norm(tensors))
-        squares = (norms if norms.dtype == torch.float64 else norms.float()).square().sum()
+        # Offloaded gradients are in host memory; what ranks add up is on the device.
+        squares = (norms if norms.dtype == torch.float64 else norms.float()).square().sum().to(device)
         for group in groups:
             squares = sum_over_shards(squares, group)
         total = squares if total is None else total + squares
@@ -78,7 +79,7 @@ def scale_gradients(gradients: list[tuple[Tensor, Groups]], factor: Tensor) -> N
     """Multiply every gradient in place by a scalar."""
     tensors = [gradient for gradient, _ in gradients]
     if tensors:
-        torch._foreach_mul_(tensors, factor)
+        torch._foreach_mul_(tensors, factor.to(tensors[0].device))
 
 
 def clip_factor(norm: Tensor, limit: float | None, divisor: float = 1.0) -> Tensor | None:

@@ -134,6 +134,7 @@ def build_stepper(
         from trainwright.training import deepspeed
 
         return deepspeed.build_stepper(built, spec, layout, mesh, data, precision, device)
+    offloads = spec.offload.optimizer == "cpu"
     parallel = parallelise(
         built,
         layout,
@@ -145,6 +146,7 @@ def build_stepper(
         compiled=spec.compile,
         experts=spec.experts,
         sentence_pairs=spec.objective == "masked" and spec.masked.sentence_pairs,
+        offload=offloads,
     )
     return Stepper(
         parallel,
@@ -155,7 +157,8 @@ def build_stepper(
         spec.clip,
         spec.seed,
         data.stream,
-        check_each_step=spec.nan == "skip",
+        # An update in host memory runs on the host, which can as well look before.
+        check_each_step=spec.nan == "skip" or offloads,
     )
 
 

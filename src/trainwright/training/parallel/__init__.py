@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright.errors import AnswerNo
 from trainwright.models.layout import Layout
-from trainwright.spec.model import Experts, RunSpec
+from trainwright.spec.model import Experts, Offload, RunSpec
 from trainwright.training.attention import choose_kernel
 from trainwright.training.devices import Device
 from trainwright.training.mesh import DataRanks
@@ -25,11 +26,29 @@ from trainwright.training.precision import Precision
 
 
 def refuse_unsupported(spec: RunSpec, layout: Layout) -> None:
-    """Raise AnswerNo for what no file here does. What a model or a layout forbids is said where it is cut."""
-    if spec.engine != "native":
-        raise AnswerNo(f"engine: {spec.engine} is not in this version", "set engine: native; zero 1 to 3 are in it")
-    if (spec.offload.optimizer, spec.offload.parameters) != ("none", "none"):
-        raise AnswerNo("offload is not in this version", "raise dp_shard, or set recompute: full")
+    """Raise AnswerNo for what no file here does. What a model or a layout forbids is said where it is cut, and what
+    DeepSpeed cannot do by its own file.
+    """
+    if spec.engine != "native" or spec.offload == Offload():
+        return
+    found = [
+        (f"parallelism.{name} is {getattr(layout, name)}, which is not proved beside it", f"{name}: 1")
+        for name in ("pp", "tp", "ep")
+        if getattr(layout, name) > 1
+    ]
+    if not data_parallel.shards(layout):
+        found.append((f"no state is sharded (dp_shard {layout.dp_shard}, zero {layout.zero})", "dp_shard: 2 or more"))
+    if spec.offload.optimizer == "none":
+        found.append(("parameters are updated where they are kept", "offload.optimizer: cpu"))
+    if spec.offload.parameters != "none" and layout.zero < 3:
+        found.append((f"zero {layout.zero} keeps parameters gathered between forward and backward", "zero: 3"))
+    if spec.optimizer.name == "adamw8bit":
+        found.append(("optimizer: adamw8bit runs on the GPU alone", "optimizer: adamw"))
+    if found:
+        raise AnswerNo(
+            f"offload cannot be done here: {'; '.join(what for what, _ in found)}",
+            f"set {', '.join(way for _, way in found)}; or engine: deepspeed",
+        )
 
 
 def reads_once(layout: Layout) -> bool:
@@ -51,11 +70,13 @@ def parallelise(
     compiled: bool = False,
     experts: Experts | None = None,
     sentence_pairs: bool = False,
+    offload: bool = False,
 ) -> data_parallel.DataParallel:
     """The model cut as the layout says. Collective; the order is fixed, each cut sees what the ones before left:
 
     pipeline → tensor → expert → context → recompute → compile → data. A compiled block holds its recomputation, and a
-    shard's gathering holds both. ``attention`` is the spec's; ``compiled`` compiles blocks.
+    shard's gathering holds both. ``attention`` is the spec's; ``compiled`` compiles blocks; ``offload`` keeps what is
+    sharded, and its updates, in host memory.
     """
     sparse_wanted = expert.wanted(built.network, layout, experts or Experts())
     whole = Weights(built.network) if reads_once(layout) else None
@@ -79,7 +100,9 @@ def parallelise(
         module.context = over_context
         module.vocabulary = over_tensor.vocabulary if over_tensor else None
         apart = expert.apart(sparse, precision) if sparse else []
-        found = data_parallel.apply(module.train(), blocks, mesh, data, layout, precision, device.torch, apart)
+        found = data_parallel.apply(
+            module.train(), blocks, mesh, data, layout, precision, device.torch, apart, offload
+        )
         if over_tensor is not None:
             places = over_tensor.partial(module)
             found.finishers.append(lambda: over_tensor.complete(places))
@@ -91,6 +114,6 @@ def parallelise(
         stages = [on_data_ranks(*cut.stage(part, kernel, selective)) for part in cut.mine]
         parallel = pipeline.Pipelined(cut, stages, layout, precision, device.torch)
     if whole is not None:
-        whole.share_out(device.torch)
+        whole.share_out(device.torch, torch.device("cpu") if offload else device.torch)
     parallel.balance = sparse.balance if sparse else None
     return parallel

@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -209,7 +209,9 @@ class Sharded(DataParallel):
         zero: int,
         precision: Precision,
         apart: Sequence[Apart] = (),
+        offload: OffloadPolicy | None = None,
     ):
+        kept = offload or OffloadPolicy()
         policy = MixedPrecisionPolicy(
             param_dtype=precision.compute if precision.is_mixed else None,
             reduce_dtype=precision.master if precision.is_mixed else None,
@@ -220,13 +222,15 @@ class Sharded(DataParallel):
         for one in apart:
             fully_shard(
                 one.module, mesh=one.mesh or mesh, mp_policy=policy if one.cast else as_kept,
-                reshard_after_forward=reshard, shard_placement_fn=one.place,
+                reshard_after_forward=reshard, shard_placement_fn=one.place, offload_policy=kept,
             )  # fmt: skip
         for block in blocks:
-            fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+            fully_shard(
+                block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard, offload_policy=kept
+            )  # fmt: skip
         # The root is used first and last: resharding it after forward would gather it again at once.
         fully_shard(
-            module, mesh=mesh, mp_policy=policy, reshard_after_forward=False,
+            module, mesh=mesh, mp_policy=policy, reshard_after_forward=False, offload_policy=kept,
             shard_placement_fn=lambda parameter: _along(parameter, mesh.size(-1)),
         )  # fmt: skip
         super().__init__(module)
@@ -298,8 +302,13 @@ def apply(
     precision: Precision,
     device: torch.device,
     apart: Sequence[Apart] = (),
+    offload: bool = False,
 ) -> DataParallel:
-    """Wrap ``module`` as the layout says. One process alone needs no wrapping."""
+    """Wrap ``module`` as the layout says. One process alone needs no wrapping.
+
+    With ``offload`` shards, their gradients and the optimizer's state live in host memory, where the update runs; a
+    unit's shards travel to the device before they are gathered. Pinned, so that copies do not stop the device.
+    """
     inside = {id(inner) for inner in module.modules()} if apart else set()
     apart = [one for one in apart if id(one.module) in inside]
     if data.group is None:
@@ -310,4 +319,5 @@ def apply(
     over = joined(mesh, "dp_shard", "cp")
     if layout.dp_replicate > 1:
         over = DeviceMesh._concatenate([mesh["dp_replicate"], over])
-    return Sharded(module, blocks, over, layout.zero, precision, apart)
+    policy = CPUOffloadPolicy(pin_memory=device.type != "cpu") if offload else None
+    return Sharded(module, blocks, over, layout.zero, precision, apart, policy)

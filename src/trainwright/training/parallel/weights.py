@@ -26,12 +26,14 @@ class Weights:
         self._parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
         self._buffers = dict(network.named_buffers())
 
-    def share_out(self, device: torch.device) -> None:
-        """Fill every rank's shards and buffers from rank 0's values. Collective; one parameter is on its way at a
-        time.
+    def share_out(self, device: torch.device, kept: torch.device) -> None:
+        """Fill every rank's shards, which are ``kept`` there, and buffers from rank 0's values. Collective; one
+        parameter is on its way at a time.
         """
         if not self._first:
-            _materialise(self._network, device)
+            _materialise(self._network, kept)
+            if kept != device:
+                _move_buffers(self._network, device)
         parameters = dict(self._network.named_parameters(remove_duplicate=False))
         buffers = dict(self._network.named_buffers())
         with torch.no_grad():
@@ -77,6 +79,12 @@ def part_of(whole: Tensor, like: DTensor) -> Tensor:
             place = coordinate[dimension]
             part = pieces[place] if place < len(pieces) else part.narrow(along, 0, 0)
     return part
+
+
+def _move_buffers(module: nn.Module, device: torch.device) -> None:
+    for owner in module.modules():
+        for name, buffer in owner.named_buffers(recurse=False):
+            owner._buffers[name] = buffer.to(device)
 
 
 def _materialise(module: nn.Module, device: torch.device) -> None:
