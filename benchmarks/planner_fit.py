@@ -31,35 +31,36 @@ class Free:
     high: float
 
 
+#: Ranges are what is physically known beforehand, not what the rows ask for: cuBLAS sustains 250-280 of A100's 312
+#: TFLOP/s on large matrices and streaming kernels 1.67-1.88 of its 2.04 TB/s; a kernel starts in microseconds.
+#: Links are not fitted: they come from published nccl-tests curves.
 A100 = (
-    Free("chip", "a100", "gemm_efficiency", 0.6, 0.92),
+    Free("chip", "a100", "gemm_efficiency", 0.80, 0.90),
     Free("chip", "a100", "gemm_traffic", 0.0, 1.0),
-    Free("chip", "a100", "gemm_seconds", 2e-6, 2e-5),
-    Free("chip", "a100", "memory_efficiency", 0.6, 0.92),
-    Free("chip", "a100", "kernel_seconds", 1e-6, 2e-5),
-    Free("network", "a100/nvswitch", "intra_efficiency", 0.6, 0.95),
-    Free("network", "a100/nvswitch", "intra_alpha", 1e-5, 3e-4),
-    Free("network", "a100/nvswitch", "intra_ramp", 1e6, 3e7),
+    Free("chip", "a100", "gemm_seconds", 2e-6, 1e-5),
+    Free("chip", "a100", "memory_efficiency", 0.82, 0.92),
+    Free("chip", "a100", "kernel_seconds", 2e-6, 8e-6),
 )
+#: Host times: about twenty launches a layer and pass through Python modules, 20-100 us each. Bytes per score are not
+#: fitted: in these rows heads x sequence / hidden is always 16, so that no fit could tell them from hidden traffic.
 MEGATRON_2021 = (
-    Free("stack", "megatron_2021", "score_forward", 10, 16),
-    Free("stack", "megatron_2021", "score_backward", 14, 26),
     Free("stack", "megatron_2021", "hidden_traffic", 18, 30),
-    Free("stack", "megatron_2021", "logit_traffic", 20, 120),
-    Free("stack", "megatron_2021", "kernels_forward", 10, 60),
-    Free("stack", "megatron_2021", "kernels_backward", 15, 100),
-    Free("stack", "megatron_2021", "layer_forward_seconds", 2e-4, 2e-3),
-    Free("stack", "megatron_2021", "layer_backward_seconds", 2e-4, 3e-3),
-    Free("stack", "megatron_2021", "collective_seconds", 5e-6, 5e-4),
-    Free("stack", "megatron_2021", "micro_batch_seconds", 1e-3, 2e-2),
-    Free("stack", "megatron_2021", "step_seconds", 1e-3, 2e-2),
+    Free("stack", "megatron_2021", "logit_traffic", 20, 60),
+    Free("stack", "megatron_2021", "logit_traffic_whole", 60, 120),
+    Free("stack", "megatron_2021", "kernels_forward", 10, 40),
+    Free("stack", "megatron_2021", "kernels_backward", 15, 60),
+    Free("stack", "megatron_2021", "layer_forward_seconds", 4e-4, 2e-3),
+    Free("stack", "megatron_2021", "layer_backward_seconds", 4e-4, 2e-3),
+    Free("stack", "megatron_2021", "collective_seconds", 1e-5, 1e-4),
+    Free("stack", "megatron_2021", "micro_batch_seconds", 5e-4, 5e-3),
+    Free("stack", "megatron_2021", "step_seconds", 1e-3, 5e-3),
     Free("stack", "megatron_2021", "tp_overlap_backward", 0.0, 0.9),
 )
 FSDP = (
     Free("stack", "fsdp", "attention_scale", 0.3, 1.0),
     Free("stack", "fsdp", "hidden_traffic", 14, 40),
     Free("stack", "fsdp", "ffn_traffic", 3, 12),
-    Free("stack", "fsdp", "logit_traffic", 24, 120),
+    Free("stack", "fsdp", "logit_traffic_whole", 24, 120),
     Free("stack", "fsdp", "overlap_slowdown", 0.0, 0.25),
     Free("stack", "fsdp", "overlap_window", 0.3, 1.0),
 )

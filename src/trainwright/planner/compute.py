@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from trainwright.planner.constants import Constants
 from trainwright.planner.workload import ELEMENT_BYTES, OPTIMIZER_BYTES, Machine, Workload
 
+#: Keys of a row up to which an unfused softmax streams at full bandwidth.
+SOFTMAX_ROW = 1024.0
+
 
 @dataclass(frozen=True, slots=True)
 class LayerSeconds:
@@ -137,7 +140,8 @@ class Compute:
             forward = flops / (self._half_flops * chip.attention_forward * fit)
             backward = 2.5 * flops / (self._half_flops * chip.attention_backward * fit)
             return forward + 2 * chip.kernel_seconds, backward + 4 * chip.kernel_seconds
-        scores = tokens * span * d.heads / tp
+        # A softmax kernel keeps a row in the registers of one warp: longer rows leave it fewer warps to hide latency.
+        scores = tokens * span * d.heads / tp * min(4.0, max(1.0, span / SOFTMAX_ROW))
         rate = self._half_flops * chip.gemm_efficiency * d.head_dim / (d.head_dim + 64.0)
         return (
             flops / rate + self.moved(stack.score_forward * scores, 5),
@@ -151,7 +155,8 @@ class Compute:
             return 0.0
         tokens = micro_batch_size * self._w.sequence_length / cp
         forward, grad_in, grad_weight = self._matmuls([(tokens, d.vocab / tp, d.hidden, 1)])
-        return forward + grad_in + grad_weight + self.moved(self._stack.logit_traffic * tokens * d.vocab / tp, 12)
+        traffic = self._stack.logit_traffic if tp > 1 else self._stack.logit_traffic_whole
+        return forward + grad_in + grad_weight + self.moved(traffic * tokens * d.vocab / tp, 12)
 
     def embedding(self, cp: int, micro_batch_size: int) -> float:
         """Look-up and its scattered gradient, one micro-batch."""

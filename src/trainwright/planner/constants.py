@@ -70,6 +70,8 @@ class StackConstants:
     ffn_traffic: float
     #: Bytes moved per logit, all passes of the loss forward and backward.
     logit_traffic: float
+    #: The same where one rank holds the whole vocabulary.
+    logit_traffic_whole: float
     #: Bytes kept per logit at the peak of the loss.
     logit_bytes: float
     #: Bytes of logits that exist at a time where the loss works in chunks (0: all of a micro-batch's).
@@ -80,6 +82,8 @@ class StackConstants:
     collective_seconds: float
     #: Host seconds outside the layers, per micro-batch and per step.
     micro_batch_seconds: float
+    #: The host waits for the device in every micro-batch (timers that synchronise): it cannot run ahead.
+    host_waits: bool
     step_seconds: float
     #: Share of tensor-parallel collectives hidden, forward and backward.
     tp_overlap_forward: float

@@ -8,6 +8,7 @@ caches per micro-batch shape, no validation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log2
 
 from trainwright.models.stages import balanced_stages
 from trainwright.planner.compute import Compute, LayerSeconds
@@ -115,7 +116,8 @@ class StepModel:
             passes = 2 if cut.recompute == "full" else 1
             kept_back = max(2 * one * (1 - stack.tp_overlap_backward), 2 * one - layer.weight_gradient)
             tp_layer = passes * 2 * one * (1 - stack.tp_overlap_forward) + kept_back
-            host_collectives += (2 * passes + 2) * stack.collective_seconds
+            # Hosts run at their own pace: each collective waits for the slowest, the longer the more there are.
+            host_collectives += (2 * passes + 2) * stack.collective_seconds * log2(cut.tp)
         # Context parallelism: keys and values travel around the ring while attention computes.
         cp_layer = 0.0
         if cut.cp > 1:
@@ -167,8 +169,10 @@ class StepModel:
         stage_seconds = []
         for s, count in enumerate(per_rank):
             edge = (embedding if s == 0 else 0.0) + (head if s == cut.pp - 1 else 0.0)
-            host = count * host_layer + stack.micro_batch_seconds * ((s == 0) + (s == cut.pp - 1)) / 2
-            stage_seconds.append(max(count * device_layer + edge, host))
+            host = stack.micro_batch_seconds * ((s == 0) + (s == cut.pp - 1)) / 2
+            # A host that waits for the device cannot launch the next layers while embedding and loss run.
+            ends = edge + host if stack.host_waits else max(edge, host)
+            stage_seconds.append(count * max(device_layer, host_layer) + ends)
 
         # Pipeline sends: forward and backward of every chunk.
         sends = 0.0
