@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainwright.errors import InputError, Problem
+from trainwright.runs.fabric import NETWORK_VARIABLE
 from trainwright.runs.folder import RUN_DIR_VARIABLE
 from trainwright.targets.kubernetes.labels import MANAGED_BY, MANAGER, RUN, STAGE
 from trainwright.targets.kubernetes.manifest import why, without_none
@@ -290,6 +291,8 @@ def _network(run: Run) -> dict[str, Any]:
     if run.on_efa:
         reason = "the fork of data workers fails with huge pages, which Karpenter does not know either"
         found["FI_EFA_USE_HUGE_PAGE"] = why("0", reason)
+    if run.on_efa and not run.is_neuron:
+        found[NETWORK_VARIABLE] = why("efa", "ends early, with the reason, when NCCL does not use it")
     if run.is_neuron:
         cache = run.storage(".cache/neuron")
         found["NEURON_COMPILE_CACHE_URL"] = why(cache, "compiled once: graphs take minutes to hours")

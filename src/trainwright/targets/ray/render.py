@@ -15,6 +15,7 @@ from trainwright.errors import InputError, Problem
 from trainwright.facts import versions as facts
 from trainwright.planner.plan import Plan
 from trainwright.runs import identity
+from trainwright.runs.fabric import NETWORK_VARIABLE
 from trainwright.runs.folder import RUN_DIR_VARIABLE
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
@@ -71,6 +72,8 @@ def _request(run: Run, site: RaySite) -> dict[str, Any]:
         "RAY_JOB_STOP_WAIT_TIME_S": str(run.grace_seconds()),
         "RAY_TRAIN_V2_ENABLED": "1",
     }
+    if run.on_efa and not run.is_neuron:
+        environment.setdefault(NETWORK_VARIABLE, "efa")  # ends early, with the reason, when NCCL does not use it
     return {
         "entrypoint": _entrypoint(run, site),
         "runtime_env": {"env_vars": environment},
