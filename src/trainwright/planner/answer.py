@@ -191,7 +191,6 @@ def to_plan(question: Question, model: StepModel, best: Evaluated) -> Plan:
         failures_per_node_hour=question.failures_per_node_hour,
         restart_seconds=question.restart_seconds,
     )
-    outside = constants_for("unknown", machine.fabric, w.stack)
     return Plan(
         spec_sha256=question.spec_sha256,
         layout=best.layout,
@@ -205,8 +204,8 @@ def to_plan(question: Question, model: StepModel, best: Evaluated) -> Plan:
         hours=hours,
         cost=cost,
         error_pct={
-            "time": outside.error_time_pct if wide else constants.error_time_pct,
-            "memory": outside.error_memory_pct if wide else constants.error_memory_pct,
+            "time": constants.error_outside_time_pct if wide else constants.error_time_pct,
+            "memory": constants.error_outside_memory_pct if wide else constants.error_memory_pct,
         },
         extra={
             "fits": best.fits,

@@ -21,8 +21,17 @@ from trainwright.planner.answer import Question
 from trainwright.planner.constants import stacks
 from trainwright.planner.inputs import dims_of, machine_of, overlay_of
 from trainwright.planner.remedies import lora_params
-from trainwright.planner.search import Space
-from trainwright.planner.workload import RECIPES, Machine, Method, Offload, Optimizer, Precision, Workload
+from trainwright.planner.search import Space, runnable
+from trainwright.planner.workload import (
+    ENGINE_LIMITS,
+    RECIPES,
+    Machine,
+    Method,
+    Offload,
+    Optimizer,
+    Precision,
+    Workload,
+)
 
 Value = TypeVar("Value")
 
@@ -91,8 +100,11 @@ def question_of(asked: Asked, *, why: bool = False) -> tuple[Question, Layout | 
         forced["recompute"] = asked.recompute
     if asked.stack == "deepspeed":
         forced.update(pp=1, cp=1, tp=1, ep=1)
+    space = Space(forced=forced)
+    if asked.stack in ENGINE_LIMITS:
+        space = runnable(space, asked.stack, shape.family)
     question = Question(
-        workload=workload, machine=machine, space=Space(forced=forced), why=why, where="plan", overlay=overlay or None
+        workload=workload, machine=machine, space=space, why=why, where="plan", overlay=overlay or None
     )
     if asked.failures_per_node_hour is not None:
         question = replace(question, failures_per_node_hour=asked.failures_per_node_hour)

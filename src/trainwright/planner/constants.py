@@ -126,6 +126,9 @@ class Constants:
     calibrated: bool
     error_time_pct: float
     error_memory_pct: float
+    #: The same for what lies outside the calibrated range.
+    error_outside_time_pct: float
+    error_outside_memory_pct: float
     source: str
 
 
@@ -189,6 +192,7 @@ def constants_for(
     chip = chip or table["chips"]["generic"]
     network = network or table["networks"]["nvswitch"]
     errors = table["errors"]["calibrated" if calibrated else "uncalibrated"]
+    outside = table["errors"]["uncalibrated"]
     merged = _inherited(table["stacks"], stack)
     error_time = max(float(errors["time"]), float(merged["error_time_pct"]))
     overlay = overlay or {}
@@ -199,6 +203,8 @@ def constants_for(
         calibrated=calibrated,
         error_time_pct=error_time,
         error_memory_pct=float(errors["memory"]),
+        error_outside_time_pct=max(float(outside["time"]), error_time),
+        error_outside_memory_pct=float(outside["memory"]),
         source=str(chip["source"]),
     )
 

@@ -14,14 +14,13 @@ from trainwright.errors import InputError, Problem
 from trainwright.facts import machine_file, machines, prices
 from trainwright.models import registry
 from trainwright.models.shape import ModelShape
-from trainwright.models.stages import IN_STAGES, balanced_stages
-from trainwright.models.tensor_parallel import CUT_BY_TENSOR
+from trainwright.models.stages import balanced_stages
 from trainwright.planner import explicit
 from trainwright.planner.answer import Question, answer
 from trainwright.planner.inputs import dims_of, machine_of, overlay_of
 from trainwright.planner.plan import Plan
 from trainwright.planner.remedies import lora_params
-from trainwright.planner.search import Space
+from trainwright.planner.search import Space, runnable
 from trainwright.planner.workload import ENGINE_LIMITS, Machine, Method, Optimizer, Precision, Workload
 from trainwright.spec.deepspeed import refuse_contradictions
 from trainwright.spec.load import Loaded
@@ -131,18 +130,12 @@ def _length(spec: RunSpec) -> dict[str, Any]:
 
 
 def _space(loaded: Loaded, shape: ModelShape) -> Space:
-    """What is forced, and what the built-in trainer can run: its zero bubble needs more than the search knows."""
+    """What is forced, and what the engine can run."""
     spec = loaded.spec
     forced = _forced(spec)
     space = Space(forced=forced)
     if spec.train is None:
-        if shape.family not in IN_STAGES:
-            forced.setdefault("pp", 1)
-        if shape.family not in CUT_BY_TENSOR:
-            forced.setdefault("tp", 1)
-        if shape.moe is not None:
-            forced.setdefault("cp", 1)  # not proved there, so the trainer refuses it
-        space = replace(space, schedules=("1f1b", "interleaved"))
+        space = runnable(space, spec.engine, shape.family)
     return space if spec.parallelism.stages is None else _staged(loaded, space, shape.layers)
 
 

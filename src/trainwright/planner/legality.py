@@ -6,8 +6,11 @@ Takes plain values and gives (field, what, instead) texts, all at once. Must not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from trainwright.models.layout import Layout
+from trainwright.models.stages import IN_STAGES
+from trainwright.models.tensor_parallel import CUT_BY_TENSOR
 from trainwright.planner.workload import Dims, Machine, Workload
 
 Trouble = tuple[str, str, str]
@@ -33,17 +36,76 @@ def tp_degrees(dims: Dims, limit: int) -> list[int]:
     return [tp for tp in range(1, limit + 1) if not tp_trouble(dims, tp)]
 
 
-def tp_trouble(dims: Dims, tp: int) -> str:
-    """Why a tensor-parallel degree does not cut this model evenly; empty when it does."""
+def tp_trouble(dims: Dims, tp: int, limits: Limits | None = None) -> str:
+    """Why a tensor-parallel degree does not cut this model evenly; empty when it does.
+
+    Experts are cut by columns, but by the built-in trainer (``limits``) dealt out whole.
+    """
+    if limits and tp > 1 and not limits.tensor:
+        return (
+            f"tp={tp} is not offered: the built-in trainer was not proved to be right for {limits.family} cut by tp"
+        )
+    experts = (dims.experts, "experts") if limits else (dims.expert_ffn, "expert columns")
     for size, name in (
         (dims.heads, "attention heads"),
         (dims.kv_heads, "key-value heads"),
         (dims.ffn, "MLP columns"),
-        (dims.expert_ffn, "expert columns"),
+        experts,
     ):
         if size and size % tp:
             return f"tp={tp} does not divide the {size} {name}"
     return ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an engine of this project runs, beyond what divides: what ``training`` refuses, said before a launch.
+
+    ``family`` is the model's; ``tensor`` and ``stages``: whether the trainer is proved for it when cut by tp and pp.
+    """
+
+    engine: str
+    family: str
+    tensor: bool = True
+    stages: bool = True
+
+    def pipeline_trouble(self, pp: int) -> str:
+        """Why not that many stages; empty when it may be. The same for the others."""
+        if pp > 1 and not self.stages:
+            return (
+                f"pp={pp} is not offered: the built-in trainer was not proved to be right for {self.family} in stages"
+            )
+        return ""
+
+    def context_trouble(self, dims: Dims, cp: int) -> str:
+        """Mixtures over context ranks are refused by training/parallel/expert.py."""
+        if cp > 1 and dims.experts:
+            return f"cp={cp} is not offered: the built-in trainer does not run mixtures of experts over context ranks"
+        return ""
+
+    def expert_trouble(self, tp: int, ep: int) -> str:
+        """Experts are dealt either over ep or over tp (training/parallel/expert.py)."""
+        return (
+            f"ep={ep} beside tp={tp}: the built-in trainer cuts experts either over ep or over tp" if ep > 1 else ""
+        )
+
+    def split_trouble(self, workload: Workload, zero: int, replicate: int) -> str:
+        """DeepSpeed shards over all data ranks, hides fp32 weights without ZeRO and flattens matrices with it."""
+        if self.engine != "deepspeed":
+            return ""
+        if zero and replicate > 1:
+            return f"zero={zero} with dp_replicate={replicate}: DeepSpeed shards over all data ranks"
+        if zero and workload.optimizer == "adafactor":
+            return f"zero={zero}: ZeRO flattens the matrices that Adafactor factors"
+        if not zero and replicate > 1 and workload.precision != "fp32":
+            return "zero=0: DeepSpeed hides the fp32 weights of mixed precision without ZeRO"
+        return ""
+
+
+def limits_of(engine: str, family: str) -> Limits:
+    """What the built-in trainer or DeepSpeed runs of a family; sizes without a family may be any that works."""
+    free = family == "generic"
+    return Limits(engine, family, free or family in CUT_BY_TENSOR, free or family in IN_STAGES)
 
 
 def workload_troubles(w: Workload) -> Iterator[Trouble]:

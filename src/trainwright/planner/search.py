@@ -8,12 +8,13 @@ Legality first, then memory, then time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from trainwright.models.layout import Layout
+from trainwright.planner.doubts import pessimism
 from trainwright.planner.evaluate import Evaluated, evaluate, host_bytes, host_capacity
-from trainwright.planner.legality import divisors, tp_trouble
+from trainwright.planner.legality import Limits, divisors, limits_of, tp_trouble
 from trainwright.planner.plan import Rejected
 from trainwright.planner.step import StepModel
 
@@ -61,10 +62,17 @@ class Space:
     headroom: float = 0.06
     #: Tensor parallelism may leave the node only when it is forced to.
     cross_node_tp: bool = False
+    #: What the engine that will run the plan cannot do; None for a program that may do as it likes.
+    limits: Limits | None = None
 
     def only(self, name: str, value: Any) -> bool:
         """Whether ``value`` is allowed for a field."""
         return name not in self.forced or self.forced[name] == value
+
+
+def runnable(space: Space, engine: str, family: str) -> Space:
+    """The space without what this project's engine refuses. Its zero bubble needs more than the search knows."""
+    return replace(space, limits=limits_of(engine, family), schedules=("1f1b", "interleaved"))
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,7 @@ def search(
             queue.append((_bound(model, cut), cut))
     if objective == "time":
         queue.sort()
+    troubles: dict[str, Cut] = {}
     best: dict[tuple[Any, ...], tuple[float, Cut]] = {}  # the best of each family of cuts
     front: dict[Cut, tuple[float, int]] = {}
     over: list[tuple[int, Cut]] = []
@@ -116,7 +125,7 @@ def search(
             break
         stages = model.stages(outer, outer.pp * outer.chunks)
         held = _held(model, outer, stages)
-        for cut in _splits(model, outer, space):
+        for cut in _splits(model, outer, space, troubles):
             legal += 1
             peak = max(round(model.memory.total(cut, params, dynamic)) for params, dynamic in held)
             if peak > capacity:
@@ -132,12 +141,13 @@ def search(
             evaluated += 1
             seconds = model.seconds(cut, stages).total
             _note_front(front, cut, seconds, peak)
-            key = seconds * _weight(cut) if objective == "time" else peak + seconds * 1e-9
+            key = seconds * _weight(model, cut) if objective == "time" else peak + seconds * 1e-9
             family = _family(cut)
             if key < best.get(family, (float("inf"), cut))[0]:
                 best[family] = (key, cut)
                 if len(best) >= keep:
                     threshold = sorted(value[0] for value in best.values())[keep - 1]
+    refused += [(float(len(refused) + n), cut, text) for n, (text, cut) in enumerate(troubles.items())]
     chosen = sorted(best.values(), key=lambda item: item[0])[:keep]
     ranked = [evaluate(model, cut.layout(model)) for _, cut in chosen]
     over.sort(key=lambda item: item[0])
@@ -174,11 +184,14 @@ def _outer(model: StepModel, space: Space) -> Iterator[tuple[Cut, str]]:
         if tp > tp_limit or not space.only("tp", tp):
             continue
         blank = Cut(1, world // tp, 1, 1, tp, 1, 0, False, "1f1b", 1, 1, "none", 1)
-        if text := tp_trouble(d, tp):
+        if text := tp_trouble(d, tp, space.limits):
             yield blank, text
             continue
         for pp in whole:
             if not space.only("pp", pp) or world % (tp * pp):
+                continue
+            if space.limits and (text := space.limits.pipeline_trouble(pp)):
+                yield blank._replace(pp=pp, dp_replicate=world // (tp * pp)), text
                 continue
             if pp > d.layers:
                 if pp <= 2 * d.layers:
@@ -193,6 +206,9 @@ def _outer(model: StepModel, space: Space) -> Iterator[tuple[Cut, str]]:
                 ):
                     continue
                 dp = world // (tp * pp * cp)
+                if space.limits and (text := space.limits.context_trouble(d, cp)):
+                    yield blank._replace(pp=pp, cp=cp, dp_replicate=dp), text
+                    continue
                 if w.global_batch_size % dp:
                     text = f"global batch={w.global_batch_size} is not a multiple of the {dp} data-parallel ranks"
                     yield blank._replace(pp=pp, cp=cp, dp_replicate=dp), text
@@ -206,6 +222,11 @@ def _inner(model: StepModel, space: Space, tp: int, pp: int, cp: int, dp: int) -
     d = w.dims
     per_rank = w.global_batch_size // dp
     experts = [e for e in divisors(d.experts) if (dp * cp) % e == 0] if d.experts else [1]
+    if space.limits and tp > 1 and d.experts:
+        text = space.limits.expert_trouble(tp, max(experts))
+        if text and any(space.only("ep", e) for e in experts if e > 1):
+            yield Cut(pp, 1, dp, cp, tp, max(experts), 0, False, "1f1b", 1, 1, "none", 1), text
+        experts = [1]
     sequence_parallel = space.forced.get("sequence_parallel", tp > 1)
     recomputes = [r for r in space.recomputes if space.only("recompute", r)]
     if model.constants.stack.flash and "recompute" not in space.forced:
@@ -254,8 +275,11 @@ def _schedules(space: Space, pp: int, micro_batches: int, layers: int) -> Iterat
                     yield schedule, chunks
 
 
-def _splits(model: StepModel, outer: Cut, space: Space) -> Iterator[Cut]:
-    """Every way to divide the data-parallel ranks into replicas and shards, and what ZeRO shards over them."""
+def _splits(model: StepModel, outer: Cut, space: Space, troubles: dict[str, Cut]) -> Iterator[Cut]:
+    """Every way to divide the data-parallel ranks into replicas and shards, and what ZeRO shards over them.
+
+    ``troubles`` takes one example of each reason why the engine refuses a split.
+    """
     dp = outer.dp_replicate
     for shard in divisors(dp):
         replicate = dp // shard
@@ -267,22 +291,30 @@ def _splits(model: StepModel, outer: Cut, space: Space) -> Iterator[Cut]:
         for zero in space.zeros:
             if (zero > 0) != sharded and not ("zero" in space.forced and "dp_shard" in space.forced):
                 continue
-            if space.only("zero", zero):
-                yield outer._replace(dp_replicate=replicate, dp_shard=shard, zero=zero)
+            if not space.only("zero", zero):
+                continue
+            cut = outer._replace(dp_replicate=replicate, dp_shard=shard, zero=zero)
+            if space.limits and (text := space.limits.split_trouble(model.workload, zero, replicate)):
+                troubles.setdefault(text, cut)
+                continue
+            yield cut
 
 
 def _bound(model: StepModel, cut: Cut) -> float:
     """Seconds that no data-parallel split of this cut can beat: everything but data parallelism and the update."""
     stages = model.stages(cut, cut.pp * cut.chunks)
-    return model.seconds(cut, stages, data_parallel=False).total * _weight(cut)
+    return model.seconds(cut, stages, data_parallel=False).total * _weight(model, cut)
 
 
-def _weight(cut: Cut) -> float:
-    """Half a percent for every moving part, far below the error bar: of two equally fast layouts the simpler wins."""
+def _weight(model: StepModel, cut: Cut) -> float:
+    """Half a percent for every moving part, far below the error bar: of two equally fast layouts the simpler wins.
+    What was not calibrated on counts at the far edge of its wider error bar.
+    """
     parts = sum(degree > 1 for degree in (cut.pp, cut.cp, cut.tp, cut.ep))
     # Sharded state counts twice: it also complicates checkpoints and whatever reads the model meanwhile.
     sharding = 2 * (cut.zero > 0) + (cut.dp_replicate > 1 and cut.dp_shard > 1)
-    return 1.0 + 0.005 * (parts + (cut.schedule != "1f1b") + sharding)
+    simplicity = 1.0 + 0.005 * (parts + (cut.schedule != "1f1b") + sharding)
+    return simplicity * pessimism(model.workload, model.constants, cut)
 
 
 def _family(cut: Cut) -> tuple[Any, ...]:

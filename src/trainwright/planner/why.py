@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from trainwright.models.layout import Layout, Recompute
+from trainwright.planner.doubts import common_doubts, layout_doubts, pessimism
 from trainwright.planner.evaluate import Evaluated, evaluate
 from trainwright.planner.legality import divisors, tp_degrees
 from trainwright.planner.memory import layer_activation_bytes
@@ -62,8 +63,24 @@ def reasons(model: StepModel, found: Found) -> list[Reason]:
                 "parts"
             )
         told.append(Reason(f"{text}; of {found.legal} layouts looked at, {found.fitting} fit.", "search"))
+        told += _passed_over(model, found)
     told.extend(_outside(model, best))
     return told
+
+
+def _passed_over(model: StepModel, found: Found) -> list[Reason]:
+    """The fastest layout by the mean, where it was ranked later because nothing like it was measured."""
+    best, fastest = found.ranked[0], min(found.ranked, key=lambda e: e.seconds.total)
+    doubted = layout_doubts(model.workload, fastest.layout)
+    gap = 100 * (1 - fastest.seconds.total / best.seconds.total)
+    if not doubted or gap < 0.5:
+        return []
+    wider = 100 * (pessimism(model.workload, model.constants, fastest.layout) - 1)
+    text = (
+        f"{fastest.layout} is predicted {gap:.1f} % faster, but {'; '.join(doubted)}: the far edge of its error bar "
+        f"lies {wider:.0f} % further out, and layouts are ranked by that edge. Force it to try it."
+    )
+    return [Reason(text, "docs/planner.md")]
 
 
 def _state(model: StepModel, best: Evaluated) -> Reason:
@@ -165,18 +182,8 @@ def _recompute(model: StepModel, best: Evaluated) -> Reason:
 
 def _outside(model: StepModel, best: Evaluated) -> list[Reason]:
     """Where the numbers lie beyond what was measured."""
-    d, layout, machine = model.workload.dims, best.layout, model.machine
-    beyond = []
-    if not model.constants.calibrated:
-        beyond.append(f"{machine.accelerator} was not calibrated ({model.constants.source})")
-    if d.experts:
-        beyond.append("no mixture-of-experts run was calibrated on")
-    if layout.cp > 2:
-        beyond.append("context parallelism beyond 2 was not calibrated")
-    if layout.schedule == "zero_bubble":
-        beyond.append("no zero-bubble run was calibrated on")
-    if machine.world_size > 3072:
-        beyond.append(f"{machine.world_size} accelerators are more than the 3,072 checked")
+    beyond = common_doubts(model.workload, model.machine, model.constants)
+    beyond += layout_doubts(model.workload, best.layout)
     if not beyond:
         return []
     return [

@@ -1,0 +1,50 @@
+"""Where a prediction lies beyond what was measured, and how much slower its pessimistic edge is for that.
+
+Takes a workload, a machine and a cut; gives sentences and a factor. What is beyond the calibrated range whatever the
+layout (accelerator, experts, size) widens the error bar; what only some layouts use (context parallelism, schedules)
+also makes the search rank them by the far edge of their bar. Must not search.
+"""
+
+from __future__ import annotations
+
+from trainwright.planner.constants import Constants
+from trainwright.planner.memory import Cut
+from trainwright.planner.workload import Machine, Workload
+
+#: The rows of two context ranks that were calibrated on have sequences of 8,192 tokens (dgxc-benchmarking).
+CALIBRATED_CP, CALIBRATED_CP_TOKENS = 2, 8192
+#: Accelerators of the largest run that was checked (SC21, table 1).
+CALIBRATED_WORLD = 3072
+
+
+def common_doubts(workload: Workload, machine: Machine, constants: Constants) -> list[str]:
+    """What no layout of this question can avoid."""
+    found = []
+    if not constants.calibrated:
+        found.append(f"{machine.accelerator} was not calibrated ({constants.source})")
+    if workload.dims.experts:
+        found.append("no mixture-of-experts run was calibrated on")
+    if machine.world_size > CALIBRATED_WORLD:
+        found.append(f"{machine.world_size} accelerators are more than the {CALIBRATED_WORLD:,} checked")
+    return found
+
+
+def layout_doubts(workload: Workload, cut: Cut) -> list[str]:
+    """What this layout uses that was not calibrated on."""
+    found = []
+    if cut.cp > CALIBRATED_CP:
+        found.append("context parallelism beyond 2 was not calibrated")
+    elif cut.cp > 1 and workload.sequence_length < CALIBRATED_CP_TOKENS:
+        found.append(f"context parallelism of sequences below {CALIBRATED_CP_TOKENS:,} tokens was not calibrated")
+    if cut.pp > 1 and cut.schedule == "zero_bubble":
+        found.append("no zero-bubble run was calibrated on")
+    return found
+
+
+def pessimism(workload: Workload, constants: Constants, cut: Cut) -> float:
+    """How much later the far edge of this layout's error bar lies than that of a calibrated layout equally fast."""
+    if cut.cp == 1 and (cut.pp == 1 or cut.schedule != "zero_bubble"):
+        return 1.0
+    if not layout_doubts(workload, cut):
+        return 1.0
+    return (100.0 + constants.error_outside_time_pct) / (100.0 + constants.error_time_pct)
