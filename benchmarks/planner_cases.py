@@ -339,6 +339,7 @@ _NOT_DESCRIBED = {
     "muon": "the Muon optimizer is not planned for",
     "_mtp": "multi-token-prediction heads",
     "offloading": "activation offloading",
+    "cudagraph": "CUDA graphs keep private memory pools",
     "t5": "encoder-decoder sizes are not in the row",
 }
 
@@ -382,9 +383,12 @@ def megatron(row: dict[str, str], path: Path, machine: str | None, find: Any) ->
     recompute = {"full": "full", "selective": "selective"}.get(row.get("recompute-granularity", ""), "none")
     sequence_parallel = tp > 1 and (row.get("sequence-parallel", "") == "true")
     zero3 = "zp_z3" in test
+    # Each instance of the distributed optimizer shards over its own part of the data ranks.
+    instances_ = 2 if "multi_dist_optimizer_instances" in test and dp % 2 == 0 else 1
     try:
         layout = Layout(
-            pp=pp, dp_shard=dp, cp=cp, tp=tp, ep=min(ep, dp * cp) if experts else 1,
+            pp=pp, dp_replicate=instances_, dp_shard=dp // instances_, cp=cp, tp=tp,
+            ep=min(ep, dp // instances_ * cp) if experts else 1,
             zero=3 if zero3 else 1 if row.get("use-distributed-optimizer") == "true" else 0,
             sequence_parallel=sequence_parallel, schedule="interleaved" if chunks > 1 else "1f1b",
             micro_batch_size=mbs, micro_batches=max(1, batch // (mbs * dp)) if batch else 4 * pp, recompute=recompute,

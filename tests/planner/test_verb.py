@@ -138,6 +138,29 @@ def test_machines_are_put_side_by_side() -> None:
     assert "p4d.24xlarge" in response.text
 
 
+def test_a_comparison_needs_no_machine_beside_it() -> None:
+    response = ask(model="llama-3.1-8b", compare="p4d.24xlarge,p5.48xlarge")
+    assert [row["machine"] for row in response.value["offers"]] == ["p4d.24xlarge", "p5.48xlarge"]
+    with pytest.raises(InputError) as error:
+        ask(model="llama-3.1-8b", compare="p4d.24xlarg,p5.48xlarge,p9")
+    assert ["p4d.24xlarg" in error.value.problems[0].what, "p9" in error.value.problems[1].what] == [True, True]
+
+
+def test_a_machine_that_does_not_compute_the_precision_is_compared_with_that_reason() -> None:
+    rows = ask(model="llama-3.1-8b", precision="fp8", compare="p4d.24xlarge,p5.48xlarge").value["offers"]
+    assert [bool(row["layout"]) for row in rows] == [False, True]
+    assert rows[0]["reason"] == "a100-40gb does not compute fp8"
+
+
+def test_tokens_of_unpacked_sequences_are_said_to_be_counted_in_full(tmp_path: Path) -> None:
+    for packing, told in ((True, False), (False, True)):
+        reasons = ask(str(_spec(tmp_path, data={"sources": ["text.jsonl"], "packing": packing}))).value["reasons"]
+        assert any("Without packing" in reason["text"] for reason in reasons) is told
+    told_epochs = ask(str(_spec(tmp_path, duration={"epochs": 2}))).value
+    assert told_epochs["hours"] is None
+    assert any("duration is in epochs" in reason["text"] for reason in told_epochs["reasons"])
+
+
 def test_a_deadline_chooses_the_nodes() -> None:
     response = ask(
         model="llama-3.1-8b", machine="p5.48xlarge", tokens=1e11, deadline="2d", global_batch_size=512, max_nodes=64

@@ -42,6 +42,8 @@ class Question:
     overlay: Mapping[str, Mapping[str, float]] | None = None
     failures_per_node_hour: float = FAILURES_PER_NODE_HOUR
     restart_seconds: float = RESTART_SECONDS
+    #: What is to be said of the question itself, beside the reasons for the answer.
+    notes: tuple[Reason, ...] = ()
 
     @property
     def constants(self) -> Constants:
@@ -84,6 +86,7 @@ def answer(question: Question) -> Plan:
         raise _no(question, model, found)
     plan = to_plan(question, model, found.ranked[0])
     told = reasons(model, found) + not_run(question.workload.stack, found.ranked[0].layout)
+    told += question.notes
     extra = dict(plan.extra)
     extra["search"] = {
         "legal": found.legal,

@@ -111,6 +111,17 @@ def question_of(asked: Asked, *, why: bool = False) -> tuple[Question, Layout | 
     return question, layout
 
 
+def at_first_of(asked: Asked, names: list[str]) -> Asked:
+    """The question at the first known machine of ``--compare``, where no other is named. Unknown ones are told by
+    ``machines``.
+    """
+    if asked.machine or not names:
+        return asked
+    machines(asked, names)
+    computing = (name for name in names if asked.precision in machine_file.find(name).accelerator.flops)
+    return replace(asked, machine=next(computing, names[0]))
+
+
 def machines(asked: Asked, names: list[str]) -> list[Machine]:
     """The clusters of ``--compare``, each with the asked number of nodes and its own price."""
     problems: list[Problem] = []

@@ -18,7 +18,7 @@ from trainwright.models.stages import balanced_stages
 from trainwright.planner import explicit
 from trainwright.planner.answer import Question, answer
 from trainwright.planner.inputs import dims_of, machine_of, overlay_of
-from trainwright.planner.plan import Plan
+from trainwright.planner.plan import Plan, Reason
 from trainwright.planner.remedies import lora_params
 from trainwright.planner.search import Space, runnable
 from trainwright.planner.workload import ENGINE_LIMITS, Machine, Method, Optimizer, Precision, Workload
@@ -79,6 +79,7 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
         where=loaded.document.path,
         spec_sha256=spec.sha256,
         overlay=overlay_of(node) or None,
+        notes=tuple(_length_reasons(spec)),
     )
 
 
@@ -127,6 +128,22 @@ def _length(spec: RunSpec) -> dict[str, Any]:
     if spec.duration.unit == "tokens":
         return {"tokens": float(spec.duration.value)}
     return {}
+
+
+def _length_reasons(spec: RunSpec) -> list[Reason]:
+    """What of the run's length is known only once the data is prepared."""
+    unit = spec.duration.unit
+    if unit == "epochs":
+        text = "Hours and cost need the size of the data, which `prepare` finds: duration is in epochs."
+        return [Reason(text, "duration")]
+    pairs = spec.objective == "masked" and spec.masked.sentence_pairs
+    if unit == "tokens" and (pairs or (spec.data is not None and not spec.data.packing)):
+        text = (
+            f"Hours and cost count {spec.sequence_length} tokens in every sequence. Without packing samples are "
+            "shorter and padding is no token: with a mean of half as many the run takes twice as long."
+        )
+        return [Reason(text, "duration")]
+    return []
 
 
 def _space(loaded: Loaded, shape: ModelShape) -> Space:

@@ -15,6 +15,10 @@ from trainwright.planner.plan import RankBytes
 from trainwright.planner.schedule import in_flight
 from trainwright.planner.workload import ELEMENT_BYTES, OPTIMIZER_BYTES, Workload
 
+#: Tokens that a rank's experts may get, in mean shares: the capacity factor that mixtures are commonly trained with
+#: (Fedus et al. 2021, Switch Transformer, table 1). Without a capacity no bound exists; planning for less is rash.
+CAPACITY = 1.25
+
 
 class Cut(Protocol):
     """What the formulas read of a layout; ``Layout`` and the search's tuples both have it."""
@@ -71,13 +75,7 @@ def layer_activation_bytes(
     # Two dropout masks of one byte each, after attention and after the MLP.
     hidden = stack.activation_hidden + (2 if d.dropout else 0)
     ffn = stack.activation_ffn * d.ffn * (1.5 if d.gated else 1.0)
-    routed = 0.0
-    if d.experts:
-        share = d.moe_layers / d.layers
-        # Each routed copy keeps its input too, beside the expert's inner activations.
-        routed = (
-            share * d.top_k * (2 * d.hidden + stack.activation_ffn * d.expert_ffn * (1.5 if d.gated else 1.0) / tp)
-        )
+    routed = routed_elements(workload, stack, tp)
     scores = stack.activation_score * d.heads * d.attention_span(workload.sequence_length)
     if recompute == "selective":
         scores = 0.0
@@ -87,6 +85,16 @@ def layer_activation_bytes(
         inner += stack.activation_attention * 4 * workload.lora_rank
     kept = hidden * d.hidden / cut * trained_inputs + (inner + ffn + scores) / tp + routed
     return scale * tokens * kept
+
+
+def routed_elements(workload: Workload, stack: StackConstants, tp: int) -> float:
+    """Half-precision bytes that the experts of one mean layer keep for each token, all its routed copies together."""
+    d = workload.dims
+    if not d.experts:
+        return 0.0
+    # Each routed copy keeps its input too, beside the expert's inner activations.
+    inner = stack.activation_ffn * d.expert_ffn * (1.5 if d.gated else 1.0) / tp
+    return d.moe_layers / d.layers * d.top_k * (2 * d.hidden + inner)
 
 
 def deepspeed_bytes(params: float, largest_layer: float, gpus: int, stage: int, offload: str = "none") -> float:
@@ -139,7 +147,9 @@ class Memory:
         activations, logits = self.dynamic(cut, stage, layers, chunks)
         reserve = 0.0
         if with_reserve:
-            reserve = stack.reserve_bytes + stack.fragmentation * (activations + logits + communication)
+            uneven = self.uneven(cut, stage, layers, chunks)
+            moving = activations + logits + communication + uneven
+            reserve = stack.reserve_bytes + stack.fragmentation * moving + uneven
         return RankBytes(
             weights=round(weights),
             gradients=round(gradients),
@@ -165,7 +175,10 @@ class Memory:
         if stage == 0:
             activations += self._element * tokens * d.hidden / hidden_cut * alive
         # Gradients of the widest tensors on the way back: two of the hidden state, one of the MLP's or attention's.
-        width = d.hidden * 2 / hidden_cut + max(d.ffn * (2 if d.gated else 1), d.q_size + 2 * d.kv_size) / cut.tp
+        inward = 2 if d.gated else 1
+        # Tokens on their way to experts exist before and after the exchange, with their gradients.
+        sparse = d.top_k * (4 * d.hidden + d.expert_ffn * inward / cut.tp) if d.experts else 0.0
+        width = d.hidden * 2 / hidden_cut + max(d.ffn * inward / cut.tp, (d.q_size + 2 * d.kv_size) / cut.tp, sparse)
         activations += self._element * tokens * width + stack.workspace_bytes
         logits = 0.0
         if stage == cut.pp - 1 and d.has_head:
@@ -180,8 +193,18 @@ class Memory:
                 logits = min(logits, chunked)
         return activations, logits
 
+    def uneven(self, cut: Cut, stage: int, layers: float, chunks: int = 1) -> float:
+        """Bytes beyond the mean that a rank may hold because the router sends its experts more than their share."""
+        if cut.ep == 1:
+            return 0.0
+        alive = in_flight(cut.schedule, stage, cut.pp, cut.micro_batches, chunks)
+        tokens = cut.micro_batch_size * self._w.sequence_length / cut.cp
+        held = min(1.0, layers * alive) if cut.recompute == "full" else layers * alive
+        routed = self._element / 2 * tokens * routed_elements(self._w, self._stack, cut.tp)
+        return (CAPACITY - 1) * routed * held
+
     def total(self, cut: Cut, params: tuple[float, float, tuple[float, float]], dynamic: float) -> float:
-        """Peak bytes from what ``stage_params`` and ``dynamic`` gave: the search's shortcut to ``rank().total``."""
+        """Peak bytes from ``stage_params`` and ``dynamic`` + ``uneven``: the search's shortcut to ``rank()``."""
         dense, experts, units = params
         communication = self.communication(cut, dense + experts, units)
         moving = dynamic + communication

@@ -43,6 +43,10 @@ def offers(question: Question, machines: Iterable[Machine]) -> list[tuple[Offer,
     for machine in machines:
         plan: Plan | None = None
         reason = ""
+        if question.workload.precision not in dict(machine.peak):
+            reason = f"{machine.accelerator} does not compute {question.workload.precision}"
+            found.append((_offer(machine, None, reason), None))
+            continue
         try:
             plan = answer(replace(question, machine=machine, why=False))
         except DoesNotFit as error:

@@ -330,7 +330,8 @@ def _held(
     for stage in sorted({0, min(1, cut.pp - 1), cut.pp - 1}):
         layers = sum(stages[stage :: cut.pp])
         params = model.memory.stage_params(cut, layers, stage == 0, stage == cut.pp - 1)
-        found.append((params, sum(model.memory.dynamic(cut, stage, layers, cut.chunks))))
+        dynamic = sum(model.memory.dynamic(cut, stage, layers, cut.chunks))
+        found.append((params, dynamic + model.memory.uneven(cut, stage, layers, cut.chunks)))
     return found
 
 

@@ -105,7 +105,8 @@ def _question(request: Request) -> tuple[Question, Any]:
         way = did_you_mean(request.rank_by, ("time", "cost", "memory"))
         raise InputError([Problem("plan", field="--rank-by", what=f"is {request.rank_by!r}", instead=way)])
     if not request.what:
-        question, layout = asked_.question_of(request.asked, why=request.why)
+        asked = asked_.at_first_of(request.asked, _names(request.compare))
+        question, layout = asked_.question_of(asked, why=request.why)
         return replace(question, objective=objective), layout
     if len(request.what) > 1:
         way = "one spec, or: plan diff A B"
@@ -148,7 +149,7 @@ def _offers(request: Request, question: Question) -> Response:
     from trainwright.reports.plan_text import offers_table, plan_text, render
     from trainwright.spec.units import Duration
 
-    names = [name.strip() for name in (request.compare or "").split(",") if name.strip()]
+    names = _names(request.compare)
     clusters = asked_.machines(request.asked, names) if names else [question.machine]
     hours = None
     if request.deadline is not None:
@@ -178,6 +179,10 @@ def _offers(request: Request, question: Question) -> Response:
     _write(request, plan)
     text = f"{offer.nodes} × {offer.machine}\n" + plan_text(plan, colour=request.colour)
     return Response(plan.to_dict(), text)
+
+
+def _names(compare: str | None) -> list[str]:
+    return [name.strip() for name in (compare or "").split(",") if name.strip()]
 
 
 def _check_limits(request: Request) -> None:
