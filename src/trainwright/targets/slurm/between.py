@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from trainwright.runs.events import SUPERVISOR, read_events
+from trainwright.runs.events import SUPERVISOR
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.failures import Failure, first_failure
 from trainwright.runs.failures import first_error as error_in
@@ -26,6 +26,7 @@ from trainwright.spec.model import Retry
 from trainwright.targets.local.policy import Used, decide, failure_class
 from trainwright.targets.reasons import Match, earliest_cause, match
 from trainwright.targets.slurm.hosts import expand
+from trainwright.targets.slurm.record import sound_events
 
 FIRST_ATTEMPT_VARIABLE = "TRAINWRIGHT_FIRST_ATTEMPT"  # of this submission; earlier ones have had their own budgets
 _DELAY_SECONDS = 5.0
@@ -109,7 +110,11 @@ def history_of(events: Iterable[dict[str, Any]], step: str, first: int = 0) -> l
     return [
         Ended(int(e["code"]), str(e.get("class", "")), e.get("saved"), tuple(map(str, e.get("nodes") or ())))
         for e in events
-        if e.get("rank") == SUPERVISOR and e.get("stage") == step and "saved" in e and int(e["attempt"]) >= first
+        if e.get("rank") == SUPERVISOR
+        and e.get("stage") == step
+        and "saved" in e
+        and "code" in e
+        and int(e["attempt"]) >= first
     ]
 
 
@@ -199,7 +204,7 @@ def main() -> None:
     parser.add_argument("--stopping", action="store_true")
     arguments = parser.parse_args()
     run, step = RunFolder(arguments.run), arguments.step
-    events = read_events(run.events)
+    events = sound_events(run)
     attempt: int = arguments.attempt
     failure: Failure | None = None
     if arguments.code == "lost":

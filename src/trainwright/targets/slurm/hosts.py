@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_MOST = 100_000  # more nodes than any cluster has: such a range is damage
 _ITEM = re.compile(r"([^,\[]*)(?:\[([^\]]*)\])?([^,\[]*)(?:,|$)")
 
 
@@ -16,7 +17,7 @@ def expand(text: str) -> list[str]:
             continue
         for part in ranges.split(","):
             first, dash, last = part.partition("-")
-            if dash and first.isdigit() and last.isdigit():
+            if dash and first.isdigit() and last.isdigit() and int(last) - int(first) < _MOST:
                 names += [f"{prefix}{n:0{len(first)}d}{suffix}" for n in range(int(first), int(last) + 1)]
             else:
                 names.append(f"{prefix}{part}{suffix}")

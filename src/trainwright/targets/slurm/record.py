@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from trainwright.runs.events import SUPERVISOR
+from trainwright.runs.events import SUPERVISOR, read_events
 from trainwright.runs.folder import RunFolder, read_json, write_atomically
 from trainwright.targets.slurm.transport import over_rest
 
+STAGES = ("prepare", "train", "finish")  # the jobs of a run, in order
 MAIN = "train"  # the stage whose job gives the run its reference
 
 
@@ -80,8 +81,31 @@ class JobRecord:
             )  # fmt: skip
             whole = all(MAIN in s.jobs and all(map(_is_id, s.jobs.values())) for s in submissions)
             return found if submissions and whole else None
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             return None
+
+
+def sound_events(run: RunFolder) -> list[dict[str, Any]]:
+    """Events of a run in order of time, without those whose fields are not what this target writes there."""
+    return [event for event in read_events(run.events) if all(_sound(k, v) for k, v in {**_NEEDED, **event}.items())]
+
+
+_NEEDED = {"attempt": None}
+_COUNT = 10**9
+
+
+def _sound(name: str, value: object) -> bool:
+    if name == "attempt":
+        return type(value) is int and 0 <= value < _COUNT
+    if name == "code":
+        return type(value) is int and -_COUNT < value < _COUNT
+    if name == "saved":
+        return value is None or (type(value) is int and value >= 0)
+    if name in ("stage", "phase", "class"):
+        return isinstance(value, str)
+    if name == "nodes":  # a list of Slurm's in one word, or names one by one
+        return isinstance(value, str) or (isinstance(value, list) and all(isinstance(node, str) for node in value))
+    return True
 
 
 def _is_id(text: object) -> bool:
@@ -104,6 +128,7 @@ def current_jobs(record: JobRecord, events: Iterable[dict[str, Any]]) -> dict[st
     jobs = dict(record.latest.jobs)
     for event in events:
         replaced = event.get("rank") == SUPERVISOR and event.get("kind") == "restarted" and _is_id(event.get("job"))
-        if replaced and event.get("t", 0.0) >= record.latest.at and event.get("stage") in jobs:
+        # by attempt, not by time: clocks of nodes and clients differ
+        if replaced and event["attempt"] >= record.latest.attempt and event.get("stage") in jobs:
             jobs[str(event["stage"])] = str(event["job"])
     return jobs

@@ -21,9 +21,9 @@ from trainwright.runs.fabric import NETWORK_VARIABLE
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
 from trainwright.spec.site import Site, SlurmSite
+from trainwright.targets.slurm.record import STAGES
 from trainwright.targets.slurm.script import Container, Directive, Shell, Step, quote, sbatch
 
-STAGES = ("prepare", "train", "finish")
 #: Bytes/s at which a checkpoint is assumed to reach shared storage when nobody measured it: one gigabyte a second
 #: is what a small parallel file system takes.
 _STORAGE = 1e9

@@ -47,13 +47,13 @@ class Snapshot:
     saved: int | None = None
 
 
-def look(run: RunFolder, jobs: Mapping[str, Job | None], events: list[dict[str, Any]], since: float) -> Snapshot:
-    """Read the run's folder. Only what happened after ``since``, the time of submission, is about these jobs."""
-    told = [e for e in events if e.get("rank") == SUPERVISOR and e.get("t", 0.0) >= since]
+def look(run: RunFolder, jobs: Mapping[str, Job | None], events: list[dict[str, Any]], first: int) -> Snapshot:
+    """Read the run's folder. Attempts before ``first``, the first of this submission, are not about these jobs."""
+    told = [e for e in events if e.get("rank") == SUPERVISOR and e["attempt"] >= first]
     attempt = max((int(e["attempt"]) for e in told), default=0)
     stage = _stage(jobs)
     ended_badly = _fate(jobs) == "failed"
-    ends = [e for e in told if "saved" in e]
+    ends = [e for e in told if "saved" in e and "stage" in e]
     failure = says = None
     if ended_badly and stage is not None:
         at = int(ends[-1]["attempt"]) if ends else max(attempt, 1)

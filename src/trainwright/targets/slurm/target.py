@@ -6,7 +6,6 @@ how it stands Slurm knows. The run's folder lies on storage that all nodes share
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sys
@@ -39,14 +38,14 @@ from trainwright.targets.slurm.place import check_storage, last_attempt, names, 
 from trainwright.targets.slurm.queue import Queue
 from trainwright.targets.slurm.record import (
     MAIN,
+    STAGES,
     JobRecord,
     Submission,
     current_jobs,
     read_record,
+    sound_events,
     write_record,
 )
-from trainwright.targets.slurm.render import STAGES, scripts
-from trainwright.targets.slurm.script import STEPS, steps_file
 from trainwright.targets.slurm.state import look, state_of
 from trainwright.targets.slurm.transport import over_rest
 from trainwright.targets.slurm.watch import Watch, watch_for
@@ -67,6 +66,9 @@ class Slurm:
 
     def render(self, plan: Plan, spec: RunSpec, site: Site, versions: Mapping[str, str]) -> Bundle:
         """One sbatch file a stage, the resolved spec and the plan."""
+        from trainwright.targets.slurm.render import scripts  # with its facts: no other verb reads them
+        from trainwright.targets.slurm.script import STEPS, steps_file
+
         slurm = site.slurm or SlurmSite()
         version = choose("slurm", versions.get("slurm") or slurm.version)
         check_storage(spec, slurm.login)
@@ -167,7 +169,7 @@ class Slurm:
         ids: dict[str | None, list[str]] = {}
         for run, record in runs:
             if record is not None:
-                ids.setdefault(record.login, []).extend(current_jobs(record, read_events(run.events)).values())
+                ids.setdefault(record.login, []).extend(current_jobs(record, sound_events(run)).values())
         for login, wanted in ids.items():
             self._watch(login).jobs(wanted)
 
@@ -200,7 +202,7 @@ class Slurm:
         if record.mirrored:
             mirror.push(self._client(record).transport, record.folder, {"cancel.json": "{}\n"})
         client, watch = self._client(record), self._watch(record.login)
-        ids = [*current_jobs(record, read_events(run.events)).values()]
+        ids = [*current_jobs(record, sound_events(run)).values()]
         watch.forget(ids)
         jobs = [job for job in watch.jobs(ids).values() if job is not None and not job.final]
         waiting = [job.id for job in jobs if job.state == "PENDING"]
@@ -232,10 +234,11 @@ class Slurm:
         record = before or JobRecord(rendered.where.get("cluster") or client.cluster(), login, folder, os.getcwd())
         stages = [Path(f.path).stem for f in sorted(rendered.files, key=lambda f: f.apply_order) if f.apply_order]
         self._install(run, client, record, rendered)
-        events = read_events(run.events)
+        events = sound_events(run)
         adopted = self._adopt(client, run, stages, known={i for s in record.submissions for i in s.jobs.values()})
         exclude = tuple(often(end for stage in (*STAGES, "report") for end in history_of(events, stage)))
-        submission = Submission(time.time(), adopted, last_attempt(run, events) + 1, exclude)
+        begun = [e["attempt"] for e in events if e.get("job") in adopted.values()]
+        submission = Submission(time.time(), adopted, min(begun, default=last_attempt(run, events) + 1), exclude)
         if not adopted:
             done = {} if again else self._completed(run, record, before)
             jobs = self._chain(client, run, record, submission, [s for s in stages if s not in done])
@@ -274,7 +277,7 @@ class Slurm:
         """Stages that need not run again, and their jobs. Data is always checked again, unless training is done."""
         if before is None:
             return {}
-        events = read_events(run.events)
+        events = sound_events(run)
         jobs = current_jobs(record, events)
         known = self._watch(record.login).jobs(jobs.values())
         training = known.get(jobs[MAIN])
@@ -306,8 +309,7 @@ class Slurm:
             except TrainwrightError as error:
                 before = self._answer_lost(client, name, error)
                 if before is None:
-                    with contextlib.suppress(SystemUnreachable):
-                        client.cancel(jobs.values())
+                    _take_back(client, jobs, error)
                     raise
             jobs[stage] = before
         return jobs
@@ -326,7 +328,7 @@ class Slurm:
         self._pull(run, record)
         watch = self._watch(record.login)
         if fresh:
-            watch.forget(current_jobs(record, read_events(run.events)).values())
+            watch.forget(current_jobs(record, sound_events(run)).values())
         state = self._judged(run, record, watch)
         if state.final and record.mirrored and watch.due(f"end of {record.main} in {run.root}", math.inf):
             mirror.pull(self._client(record).transport, record.folder, run.root)  # its last words
@@ -334,10 +336,10 @@ class Slurm:
         return state
 
     def _judged(self, run: RunFolder, record: JobRecord, watch: Watch) -> JobState:
-        events = read_events(run.events)
+        events = sound_events(run)
         ids = current_jobs(record, events)
         known = watch.jobs(ids.values())
-        return state_of(look(run, {stage: known[id_] for stage, id_ in ids.items()}, events, record.latest.at))
+        return state_of(look(run, {stage: known[id_] for stage, id_ in ids.items()}, events, record.latest.attempt))
 
     def _pull(self, run: RunFolder, record: JobRecord | None) -> None:
         if record is not None and record.mirrored and self._watch(record.login).due(str(run.root), _PULL_SECONDS):
@@ -348,6 +350,16 @@ class Slurm:
 
     def _client(self, record: JobRecord) -> Queue:
         return self._watch(record.login).client
+
+
+def _take_back(client: Queue, jobs: Mapping[str, str], error: TrainwrightError) -> None:
+    """Cancel the part of a chain that was queued; where that fails too, the error that is raised names it."""
+    try:
+        client.cancel(jobs.values())
+    except SystemUnreachable:
+        left = " ".join(jobs.values())
+        what = f"{error}; queued already, and not cancelled: {left}"
+        raise SystemUnreachable(what, f"submit again once it answers, or: scancel {left}") from error
 
 
 def _carried_site(site: Site) -> BundleFile:
