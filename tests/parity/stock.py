@@ -50,6 +50,8 @@ def train_and_save(
         if parameter.requires_grad:
             shape = getattr(parameter, "ds_shape", parameter.shape)
             values[name] = {"": safe_get_full_fp32_param(parameter).view(shape).clone()}
+            if "round_robin_gradients" in own:  # it looks for both in the wrong place; a model in fp32 has one itself
+                values[name][""] = parameter.detach().clone()
             for key in ("exp_avg", "exp_avg_sq"):
                 values[name][key] = safe_get_full_optimizer_state(parameter, key).view(shape).clone()
     return values

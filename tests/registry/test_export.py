@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,16 @@ def test_all_weights_come_back_bit_for_bit(make_run: Make, tmp_path: Path, tied:
     assert "model.safetensors" in names
     assert not {name for name in names if name.endswith((".bin", ".pt", ".distcp"))}, "no pickle, no optimizer"
     assert model.config.use_cache, "training's own settings do not stay in the config"
+
+
+def test_an_export_imports_no_deepspeed_where_it_is_installed(
+    make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = pytest.importorskip("accelerate.utils.other")
+    monkeypatch.setattr(other, "is_deepspeed_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "deepspeed", None)  # an import of it is an error
+    exported(make_run({5: 2.0}), tmp_path / "out")
+    assert other.is_deepspeed_available(), "what accelerate had is put back"
 
 
 def test_the_tokenizer_comes_along_unchanged(make_run: Make, tmp_path: Path) -> None:

@@ -110,6 +110,11 @@ def test_every_contradiction_is_named_at_once() -> None:
         ({"optimizer": {"type": "Lamb"}}, "optimizer.type", "optimizer.name"),
         ({"steps_per_print": "auto"}, "steps_per_print", "nothing says what that is"),
         ({"zero_optimization": 3}, "zero_optimization", "is not a section"),
+        (
+            {"zero_optimization": {"round_robin_gradients": True}},
+            "zero_optimization.round_robin_gradients",
+            "wrong parts",
+        ),
     ],
 )
 def test_what_cannot_stand_is_refused_with_the_reason(own: dict[str, Any], field: str, text: str) -> None:

@@ -156,7 +156,9 @@ def _wrong(own: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[tuple[
     if not isinstance(section, Mapping):
         yield (_ZERO,), "is not a section", 'write for example {"stage": 2}'
         section = {}
-    for key in section:
+    for key, value in section.items():
+        if key in zero["refused"] and value not in (None, False, -1):
+            yield (_ZERO, key), f"is not passed on: {zero['refused'][key]}", "remove it"
         if key not in zero["keys"] and key not in zero["retired"]:
             yield (_ZERO, key), "is no key of DeepSpeed's", did_you_mean(key, zero["keys"])
     for path, value in _leaves(own):
