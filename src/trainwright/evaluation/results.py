@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 from trainwright.evaluation.held_out import HeldOut
 from trainwright.evaluation.samples import Sample
 from trainwright.evaluation.tasks import TaskResult
-from trainwright.runs import folder, jsonl
+from trainwright.runs import folder
+from trainwright.runs.measurements import read_metrics
 
 VERSION = 1
 
@@ -91,24 +92,18 @@ def finite(value: Any) -> Any:
 
 
 def points(metrics: Path) -> dict[int, Point]:
-    """Held-out results of a metrics.jsonl by step. Of a step measured again after a resume the last one counts."""
-    return points_of(jsonl.read(metrics))
+    """Held-out results of a metrics.jsonl by step, those without a loss left out.
 
-
-def points_of(records: Iterable[Mapping[str, Any]]) -> dict[int, Point]:
-    """The same from records already read; lines that are no evaluation are passed over."""
+    Of a step measured again after a resume the last one counts.
+    """
     found: dict[int, Point] = {}
-    for record in records:
-        if record.get("kind") == "eval" and isinstance(record.get("eval_loss"), int | float):
-            step = int(record["step"])
-            loss = float(record["eval_loss"])
-            found[step] = Point(
-                step,
-                HeldOut(
-                    loss,
-                    float(record.get("perplexity") or math.inf),
-                    record.get("bits_per_byte"),
-                    int(record.get("eval_tokens") or 0),
-                ),
+    for record in read_metrics(metrics, "eval"):
+        if record.get("eval_loss") is not None:
+            result = HeldOut(
+                float(record["eval_loss"]),
+                float(record.get("perplexity") or math.inf),
+                record.get("bits_per_byte"),
+                int(record.get("eval_tokens") or 0),
             )
+            found[record["step"]] = Point(record["step"], result)
     return dict(sorted(found.items()))

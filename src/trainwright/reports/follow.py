@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright import plain_json
 from trainwright.reports.words import amount, bytes_, duration, number
+from trainwright.runs import events, measurements
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.progress import Snapshot, read_progress
 
@@ -55,7 +56,7 @@ class Follower:
     def lines(self) -> list[str]:
         """Lines to print for good, oldest first."""
         found = [(_time(r), line) for r in self._new_events() if (line := self._event_line(r))]
-        found += [(_time(r), line) for r in self._metrics.new() if (line := self._metric_line(r))]
+        found += [(_time(r), line) for r in self._new_metrics() if (line := self._metric_line(r))]
         return [line for _, line in sorted(found, key=lambda item: item[0])]
 
     def live(self) -> str:
@@ -80,7 +81,14 @@ class Follower:
 
     def _new_events(self) -> Iterator[dict[str, Any]]:
         for path in sorted(self._folder.events.glob("*.jsonl")):
-            yield from self._events.setdefault(path, _Tail(path)).new()
+            for record in self._events.setdefault(path, _Tail(path)).new():
+                if (event := events.sound(record)) is not None:
+                    yield event
+
+    def _new_metrics(self) -> Iterator[dict[str, Any]]:
+        for record in self._metrics.new():
+            if (checked := measurements.sound(record)) is not None:
+                yield checked
 
     def _event_line(self, event: dict[str, Any]) -> str | None:
         kind, stage = event.get("kind"), event.get("stage")
@@ -92,7 +100,7 @@ class Follower:
             return f"{self._stage} …"
         if kind == "saved" and first:
             return f"  checkpoint {event.get('step')} saved" + (
-                f" ({bytes_(event['bytes'])})" if isinstance(event.get("bytes"), int | float) else ""
+                f" ({bytes_(event['bytes'])})" if "bytes" in event else ""
             )
         if kind == "signal" and first:
             return f"  {event.get('signal', 'signal')} received: finishing the step, then saving"

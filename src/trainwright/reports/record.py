@@ -12,9 +12,10 @@ from typing import Any
 from trainwright.checkpoints.format import ManifestError, open_checkpoint, step_folders, step_of
 from trainwright.errors import TrainwrightError
 from trainwright.planner.plan import Plan
-from trainwright.runs import jsonl
+from trainwright.reports.evaluation_file import read_evaluation
 from trainwright.runs.events import SUPERVISOR, read_events
 from trainwright.runs.folder import RunFolder, read_json
+from trainwright.runs.measurements import number, read_metrics
 from trainwright.spec.model import RunSpec
 from trainwright.spec.write import spec_to_yaml
 
@@ -86,7 +87,7 @@ class RunRecord:
 
     def numbers(self, field: str) -> list[float | None]:
         """One field over all steps; None where it was not measured."""
-        return [_number(row.get(field)) for row in self.steps]
+        return [number(row.get(field)) for row in self.steps]
 
     def typical(self, field: str) -> float | None:
         """Median of a field over the steps after the first: that one also warms up."""
@@ -99,8 +100,8 @@ class RunRecord:
 
     def outcome(self) -> Outcome:
         """How it ended, from what was written last."""
-        gate = self.evaluation.get("gate") or {}
-        if gate and gate.get("holds") is False:
+        gate = self.evaluation["gate"]
+        if gate.get("holds") is False:
             return Outcome("gate refused", "warn", str(gate.get("sentence", "")))
         ends = [event for event in self.events if event["kind"] in ("finished", "failed", "restarted", "started")]
         last = ends[-1] if ends else {}
@@ -128,7 +129,7 @@ class RunRecord:
 def read_run(folder: RunFolder) -> RunRecord:
     """Read a run's folder. Only the spec must be there; InputError when it is not."""
     spec = folder.spec()
-    metrics = list(jsonl.read(folder.metrics))
+    metrics = list(read_metrics(folder.metrics))
     return RunRecord(
         run_id=folder.run_id,
         folder=folder.root,
@@ -138,7 +139,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         steps=_by_step(metrics, "step"),
         evals=_by_step(metrics, "eval"),
         events=tuple(read_events(folder.events)),
-        evaluation=read_json(folder.evaluation) or {},
+        evaluation=read_evaluation(folder.evaluation),
         data=read_json(folder.data) or {},
         checkpoints=_checkpoints(folder),
     )
@@ -146,7 +147,7 @@ def read_run(folder: RunFolder) -> RunRecord:
 
 def _by_step(metrics: list[Row], kind: str) -> tuple[Row, ...]:
     """The last record of each step: steps after a checkpoint are taken again when a run resumes from it."""
-    found = {row["step"]: row for row in metrics if row.get("kind") == kind and isinstance(row.get("step"), int)}
+    found = {row["step"]: row for row in metrics if row["kind"] == kind}
     return tuple(found[step] for step in sorted(found))
 
 
@@ -180,7 +181,3 @@ def stages(events: tuple[Row, ...]) -> list[tuple[str, float, float]]:
         for event, end in zip(own, ends, strict=True)
         if event["kind"] == "started"
     ]
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -72,7 +72,8 @@ def _tiles(run: RunRecord) -> str:
     made = []
     if run.final:
         before = run.baseline
-        change = (run.final["eval_loss"] / before["eval_loss"] - 1) if before and before.get("eval_loss") else None
+        after, first = run.final.get("eval_loss"), before.get("eval_loss") if before else None
+        change = after / first - 1 if after is not None and first else None  # a loss that is not finite is null
         more = f"{_signed(change)} from {number(before['eval_loss'])}" if before and change is not None else ""
         tone = "" if change is None else ("good" if change < 0 else "bad")
         made.append(tile("Held-out loss", number(run.final.get("eval_loss")), more, tone))
@@ -206,9 +207,10 @@ def _data(run: RunRecord) -> str:
         )
     ]  # fmt: skip
     rows = [row for row in rows if any(cell != "–" for cell in row[1:])]
-    total = run.data.get("counts") or {}
+    total = run.data.get("counts")
     left = {"duplicates": "duplicates", "bad_rows": "unreadable rows", "dropped": "documents without room"}
-    said = ", ".join(f"{total[field]:,} {words}" for field, words in left.items() if total.get(field))
+    counted = {words: _count(total, field) for field, words in left.items()}
+    said = ", ".join(f"{count} {words}" for words, count in counted.items() if count not in ("0", "–"))
     return table(("", "Training", "Held out"), rows, numbers=(1, 2)) + (
         f'<p class="lead">Left out: {text(said)}.</p>' if said else ""
     )

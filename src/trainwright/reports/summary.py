@@ -6,19 +6,21 @@ import os
 from pathlib import Path
 from typing import Any
 
+from trainwright.errors import SystemUnreachable
+from trainwright.reports.evaluation_file import read_evaluation
 from trainwright.reports.words import duration, number
-from trainwright.runs import jsonl
 from trainwright.runs.events import read_events
-from trainwright.runs.folder import RunFolder, read_json
+from trainwright.runs.folder import RunFolder
+from trainwright.runs.measurements import read_metrics
 from trainwright.runs.state import JobState
 
 
 def summary(folder: RunFolder, state: JobState) -> dict[str, Any]:
     """The end of a run as plain data. Paths that do not exist are None."""
-    evaluation = read_json(folder.evaluation) or {}
-    evals = [record for record in jsonl.read(folder.metrics) if record.get("kind") == "eval"]
-    steps = [record for record in jsonl.read(folder.metrics) if record.get("kind") == "step"]
-    registered = evaluation.get("registered")
+    evaluation = read_evaluation(folder.evaluation)
+    metrics = _metrics(folder)
+    evals = [record for record in metrics if record["kind"] == "eval"]
+    steps = [record for record in metrics if record["kind"] == "step"]
     return {
         "run_id": folder.run_id,
         "state": state.to_dict(),
@@ -27,8 +29,8 @@ def summary(folder: RunFolder, state: JobState) -> dict[str, Any]:
         "baseline": evals[0].get("eval_loss") if evals else None,
         "eval_loss": evals[-1].get("eval_loss") if evals else None,
         "seconds": _seconds(folder),
-        "samples": evaluation.get("samples", []),
-        "registered": registered,
+        "samples": evaluation["samples"],
+        "registered": evaluation["registered"],
         "model": _existing(folder.export),
         "report": _existing(folder.report),
         "logs": _existing(folder.logs),
@@ -47,7 +49,7 @@ def summary_lines(folder: RunFolder, state: JobState) -> list[str]:
     if state.phase == "SUCCEEDED":
         where = told["registered"] or told["model"]
         if where:
-            lines.append(f"model   {_short(str(where['path'] if isinstance(where, dict) else where))}")
+            lines.append(f"model   {_short(where['path'] if isinstance(where, dict) else where)}")
     elif state.reason is not None:
         lines.append(state.reason.sentence)
     for name, key in (("report", "report"), ("logs", "logs")):
@@ -79,6 +81,13 @@ def _next(folder: RunFolder, state: JobState, told: dict[str, Any]) -> str:
     if state.phase == "CANCELLED":
         return f"trainwright resume {folder.run_id}"
     return f"trainwright logs {folder.run_id}"
+
+
+def _metrics(folder: RunFolder) -> list[dict[str, Any]]:
+    try:
+        return list(read_metrics(folder.metrics))
+    except SystemUnreachable:  # how the run ended is told all the same
+        return []
 
 
 def _seconds(folder: RunFolder) -> float | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from trainwright.errors import SystemUnreachable
 from trainwright.runs import jsonl
+from trainwright.runs.measurements import number
 
 Kind = Literal[
     "started", "rendezvous", "step", "saved", "verified", "evaluated", "signal", "restarted", "failed", "finished"
 ]  # fmt: skip
 _END_OF_CLOCKS = 250e9  # seconds: in the year 9892, before calendars end
+_COUNTS = frozenset({"attempt", "step", "steps", "bytes", "seconds"})
 SUPERVISOR = "s"  # in place of a rank
 
 
@@ -33,14 +37,23 @@ class EventLog:
 
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
-    """Every event of a run in order of time. An event whose time is none that a clock shows has time 0."""
-    found = [
-        {**event, "t": _time(event.get("t"))}
-        for path in sorted(folder.glob("*.jsonl"))
-        for event in jsonl.read(path)
-        if isinstance(event.get("kind"), str)
-    ]
+    """Every sound event of a run in order of time. A file that cannot be read hides no other."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        with contextlib.suppress(SystemUnreachable):
+            found += [event for line in jsonl.read(path) if (event := sound(line)) is not None]
     return sorted(found, key=lambda event: event["t"])
+
+
+def sound(record: dict[str, Any]) -> dict[str, Any] | None:
+    """The event without the counts that are none; None where nothing says what happened, or to whom.
+
+    An event whose time is none that a clock shows has time 0.
+    """
+    if not isinstance(record.get("kind"), str) or not isinstance(record.get("rank"), int | str | None):
+        return None
+    kept = {name: value for name, value in record.items() if name not in _COUNTS or number(value) is not None}
+    return {**kept, "t": _time(record.get("t"))}
 
 
 def _time(value: object) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright import plain_json
+from trainwright.errors import SystemUnreachable
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
@@ -36,11 +37,17 @@ def _ends_whole(descriptor: int) -> bool:
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """Every whole record in order. A missing file has none; a line cut off by a crash is skipped."""
+    """Every whole record in order. A missing file has none; a line cut off by a crash is skipped.
+
+    SystemUnreachable when something is there that cannot be read.
+    """
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return
+    except OSError as error:
+        way_out = "make it a readable file, or move it away"
+        raise SystemUnreachable(f"{path} cannot be read: {error.strerror or error}", way_out) from error
     for line in lines:
         try:
             record = plain_json.loads(line)
