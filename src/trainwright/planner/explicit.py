@@ -40,6 +40,9 @@ def plan_local(loaded: Loaded) -> Plan:
     except LayoutError as error:
         raise InputError([_problem(loaded, field, text, "") for field, text in error.problems]) from error
     refuse_contradictions(loaded, layout)
+    if spec.optimizer.name == "adamw8bit" and spec.train is None and not accelerators:
+        what, way = "is adamw8bit, whose state GPU kernels keep, and this machine has no GPU", "use adamw"
+        raise InputError([loaded.problem(("optimizer", "name"), what, way)])
     machine = (
         f"this machine, {accelerators} accelerators" if accelerators else f"this machine, {os.cpu_count()} CPU cores"
     )

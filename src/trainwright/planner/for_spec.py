@@ -69,7 +69,7 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
         stack=spec.engine,
         **_length(spec),
     )
-    if spec.method == "lora":
+    if spec.method != "full":
         workload = replace(workload, lora_params=lora_params(workload))
     return Question(
         workload=workload,

@@ -326,8 +326,8 @@ class RunSpec(Section):
     """Next-token prediction, or masked-token prediction for encoders."""
     masked: Masked = Masked()
     """Only read with ``objective: masked``."""
-    method: Literal["full", "lora"] = "full"
-    """Train all weights, or adapters on a frozen base."""
+    method: Literal["full", "lora", "qlora"] = "full"
+    """Train all weights, or adapters on a frozen base; ``qlora``, its base in 4 bits, only by ``train.script``."""
     lora: Lora = Lora()
     """Only read with ``method: lora``."""
     experts: Experts = Experts()

@@ -40,6 +40,12 @@ def _what_is_trained(spec: RunSpec) -> Iterator[Violation]:
             "is lora but model.from_scratch is true",
             "train adapters on real weights, or use method: full",
         )
+    if spec.method == "qlora" and spec.train is None:
+        yield (
+            ("method",),
+            "is qlora: kernels for CUDA keep its base in 4 bits, and the built-in trainer has none",
+            "use method: lora, or your own script as train.script, which is planned for 4 bits",
+        )
     if spec.method == "full" and "lora" in spec.model_fields_set and spec.lora != type(spec.lora)():
         yield ("lora",), "is set but method is full", "add method: lora, or remove this section"
     if spec.objective == "causal" and spec.masked != type(spec.masked)():
