@@ -324,3 +324,62 @@ def test_a_batch_that_no_layout_divides_is_answered_with_the_nearest() -> None:
     with pytest.raises(InputError) as caught:
         ask(model="llama-3.1-8b", machine="p5.48xlarge", global_batch_size=7, micro_batch_size=4)
     assert "4 or 8 sequences" in caught.value.problems[0].instead
+
+
+def test_every_wrong_option_and_field_is_told_at_once(tmp_path: Path) -> None:
+    machine = tmp_path / "own.yaml"
+    machine.write_text("accelerator: h100\ncount: 1000000000\nfabric: cow\nnetwork_gbps: .inf\n")
+    with pytest.raises(InputError) as error:
+        ask(
+            model="lama-3.1-8b", machine=str(machine), rank_by="speed", deadline="soon", budget=-1.0,
+            layout="tp=3,pp=-1,foo=2,zero=9",
+        )  # fmt: skip
+    told = {problem.field for problem in error.value.problems}
+    assert {"--rank-by", "--deadline", "--budget", "count", "fabric", "network_gbps"} <= told
+    assert "lama-3.1-8b" in str(error.value)
+    assert {"foo", "pp", "zero"} <= told
+
+
+def test_clusters_beyond_belief_are_refused_and_not_searched(tmp_path: Path) -> None:
+    machine = tmp_path / "own.yaml"
+    machine.write_text("base: p5.48xlarge\ncount: 4096\n")
+    with pytest.raises(InputError, match="at most 256 nodes of 4096 are believable"):
+        ask(model="llama-3.1-8b", machine=str(machine), nodes=1000)
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_planned(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError) as error:
+        ask(
+            model="llama-3.1-8b", machine="p5.48xlarge", save=tmp_path / "none" / "plan.json",
+            pictures=tmp_path / "file" / "pictures",
+        )  # fmt: skip
+    assert [problem.field for problem in error.value.problems] == ["--save", "--pictures"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("[1]", "other types"), ('{"schema": 1}', "layout is missing"), ("{", "is not a plan"), ("", "is not a plan")],
+)
+def test_what_is_no_plan_is_told_in_words(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        ask("diff", str(path), str(path))
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"chip": {"gemm_efficiency": "x"}, "stack": {}}', "{", '{"chip": 1}'])
+def test_what_is_no_calibration_is_told_in_words(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="is not a calibration"):
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", calibration=path)
+
+
+def test_an_accelerator_without_a_training_precision_is_told_so(tmp_path: Path) -> None:
+    machine = tmp_path / "own.yaml"
+    machine.write_text(
+        "accelerator: {memory_nominal_gib: 80, memory_gb_s: 3000, tflops: {int8: 100}}\ncount: 1\nnetwork_gbps: 1\n"
+    )
+    with pytest.raises(InputError, match="it can train in none"):
+        ask(model="llama-3.1-8b", machine=str(machine))

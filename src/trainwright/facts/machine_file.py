@@ -35,14 +35,16 @@ class _Field:
 
 #: No figure of a machine file is larger, in any of its units; infinity and NaN are none.
 LARGEST = 1e9
+#: Accelerators of one node or scale-up domain: far beyond any (an NVL576 joins 576).
+MOST = 4096
 
 
 def _number(low: float, high: float = LARGEST) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
-def _whole(low: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= LARGEST
+def _whole(low: int, high: float = LARGEST) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def _text(value: Any) -> bool:
@@ -69,7 +71,7 @@ def _peaks(value: Any) -> bool:
 
 _FIELDS: dict[str, _Field] = {
     "name": _Field("name", "a name", _text, _same),
-    "count": _Field("count", "a whole number of accelerators per node", _whole(1), _same),
+    "count": _Field("count", f"a whole number of accelerators per node, at most {MOST:,},", _whole(1, MOST), _same),
     "fabric": _Field("fabric", f"one of {', '.join(FABRICS)}", lambda value: value in FABRICS, _same),
     "fabric_gb_s": _Field(
         "fabric_bandwidth", "GB/s one accelerator sends within the node", _number(1e-3), _scaled(1e9)
@@ -81,7 +83,9 @@ _FIELDS: dict[str, _Field] = {
     "nic": _Field("nic", "a word: efa, infiniband, roce, ethernet", _text, _same),
     "gpudirect": _Field("gpudirect", "true or false", lambda value: isinstance(value, bool), _same),
     "network_efficiency": _Field("network_efficiency", "a share between 0.05 and 1", _number(0.05, 1), float),
-    "domain": _Field("domain", "a whole number of accelerators that the fabric joins", _whole(1), _same),
+    "domain": _Field(
+        "domain", f"a whole number of accelerators that the fabric joins, at most {MOST:,},", _whole(1, MOST), _same
+    ),
     "vcpus": _Field("vcpus", "a whole number", _whole(1), _same),
     "memory_gib": _Field("memory", "GiB of host memory", _number(1), _scaled(2**30, int)),
     "nvme_gb": _Field("nvme", "GB of local storage", _number(0), _scaled(1e9, int)),

@@ -15,7 +15,7 @@ from trainwright.models.layout import Layout
 from trainwright.planner.constants import Constants, constants_for
 from trainwright.planner.evaluate import Evaluated, chunks_of, evaluate
 from trainwright.planner.goodput import FAILURES_PER_NODE_HOUR, RESTART_SECONDS, goodput
-from trainwright.planner.legality import layout_troubles, workload_troubles
+from trainwright.planner.legality import layout_troubles, machine_troubles, workload_troubles
 from trainwright.planner.plan import Plan, RankClass, Reason
 from trainwright.planner.remedies import Remedy, remedies
 from trainwright.planner.search import Found, Objective, Space, search
@@ -121,7 +121,7 @@ def answer_layout(question: Question, layout: Layout) -> Plan:
 
 
 def _check(question: Question, layout: Layout | None = None) -> None:
-    troubles = list(workload_troubles(question.workload))
+    troubles = [*workload_troubles(question.workload), *machine_troubles(question.machine)]
     if layout is not None:
         troubles += layout_troubles(question.workload, question.machine, layout)
     if troubles:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
@@ -149,12 +149,20 @@ def parse_layout(text: str) -> Layout:
         if name in values:
             problems.append(Problem("--layout", field=name, what="is given twice"))
         values[name] = _layout_value(value.strip(), stages=name == "stages")
+    known = [field.name for field in fields(Layout)]
+    for name in [n for n in values if n not in known]:
+        problems.append(
+            Problem("--layout", field=name, what="is no field of a layout", instead=did_you_mean(name, known))
+        )
+        del values[name]
+    layout = None
     try:
-        if problems:
-            raise InputError(problems)
-        return Layout.from_dict(values)
+        layout = Layout.from_dict(values)
     except LayoutError as error:
-        raise InputError([Problem("--layout", field=name, what=what) for name, what in error.problems]) from error
+        problems += [Problem("--layout", field=name, what=what) for name, what in error.problems]
+    if problems or layout is None:
+        raise InputError(problems)
+    return layout
 
 
 def _layout_value(text: str, *, stages: bool = False) -> Any:
@@ -208,7 +216,7 @@ def _words(asked: Asked) -> list[Problem]:
 def _numbers(asked: Asked) -> list[Problem]:
     problems = []
     for name, most in (
-        ("nodes", 1_000_000),
+        ("nodes", 131_072),
         ("sequence_length", 1 << 26),
         ("global_batch_size", 1 << 26),
         ("micro_batch_size", 1 << 16),
@@ -271,7 +279,10 @@ def _workload(asked: Asked, shape: ModelShape, machine: Machine, layout: Layout 
 
 
 def _check_precision(workload: Workload, machine: Machine) -> None:
-    known = [name for name, _ in machine.peak]
-    if workload.precision not in known:
+    if workload.precision not in dict(machine.peak):
+        known = [name for name in get_args(Precision) if name in dict(machine.peak)]
         what = f"is {workload.precision}, which {machine.accelerator} does not compute"
-        raise InputError([Problem("plan", field="--precision", what=what, instead=f"one of {', '.join(known)}")])
+        way = (
+            f"one of {', '.join(known)}" if known else "state its tflops in bf16, fp16 or fp32: it can train in none"
+        )
+        raise InputError([Problem("plan", field="--precision", what=what, instead=way)])

@@ -136,6 +136,8 @@ def read(path: Path, accelerator: str) -> dict[str, dict[str, float]]:
     """The overlay in a calibration file of this accelerator; InputError names what is wrong with it."""
     try:
         values = plain_json.loads(path.read_text("utf-8"))
+        if not isinstance(values, dict) or not all(isinstance(values.get(p), dict) for p in ("chip", "stack")):
+            raise ValueError("chip and stack, each with names and numbers, are needed")
         fitted = values.get("accelerator", accelerator)
         if fitted != accelerator:
             what = f"was fitted on {fitted}, not on {accelerator}"
@@ -145,6 +147,6 @@ def read(path: Path, accelerator: str) -> dict[str, dict[str, float]]:
         return {part: {k: float(v) for k, v in values[part].items()} for part in ("chip", "stack")}
     except OSError as error:
         raise InputError([Problem(str(path), what=f"cannot be read: {error.strerror}")]) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         way = "write one with `trainwright plan --calibrate RUN`"
         raise InputError([Problem(str(path), what=f"is not a calibration: {error}", instead=way)]) from error

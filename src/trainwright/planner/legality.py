@@ -129,6 +129,18 @@ def workload_troubles(w: Workload) -> Iterator[Trouble]:
         yield "tokens", f"is {w.tokens:g}", "a positive number of tokens is needed"
 
 
+#: More accelerators than any machine has; the divisors of numbers beyond cost more time than an answer is worth.
+MOST_ACCELERATORS = 1 << 20
+
+
+def machine_troubles(machine: Machine) -> Iterator[Trouble]:
+    """Sizes of a cluster that are not believable."""
+    if machine.world_size > MOST_ACCELERATORS:
+        most = max(1, MOST_ACCELERATORS // machine.per_node)
+        what = f"is {machine.nodes}, which makes {machine.world_size:,} accelerators"
+        yield "nodes", what, f"at most {most:,} nodes of {machine.per_node} are believable"
+
+
 def layout_troubles(w: Workload, machine: Machine, layout: Layout) -> Iterator[Trouble]:
     """Everything that rules this layout out for this workload on this machine, before memory."""
     d, world = w.dims, machine.world_size

@@ -39,7 +39,7 @@ class Offer:
 
 def offers(question: Question, machines: Iterable[Machine]) -> list[tuple[Offer, Plan | None]]:
     """Plan on each machine. Order is that of the machines."""
-    found = []
+    found: list[tuple[Offer, Plan | None]] = []
     for machine in machines:
         plan: Plan | None = None
         reason = ""

@@ -159,11 +159,14 @@ class Plan:
         except OSError as error:
             raise InputError([Problem(str(path), what=f"cannot be read: {error.strerror}")]) from error
         except (KeyError, TypeError, ValueError, AttributeError, LayoutError, RecursionError) as error:
+            what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+            if isinstance(error, TypeError | AttributeError):
+                what = "its values have other types than a plan's"
             raise InputError(
                 [
                     Problem(
                         str(path),
-                        what=f"is not a plan: {error}",
+                        what=f"is not a plan: {what}",
                         instead="write one with `trainwright plan --output json`",
                     )
                 ]

@@ -55,6 +55,7 @@ def respond(request: Request) -> Response:
     """Answer. InputError for bad input; a plan that does not fit is a Response with exit code 1."""
     if request.what[:1] == ("diff",):
         return _diff(request)
+    _check_places(request)
     if (local := _local_plan(request)) is not None:
         _write(request, local)
         return Response(local.to_dict(), _local_text(local), 0)
@@ -100,14 +101,23 @@ def _local_text(plan: Plan) -> str:
 def _question(request: Request) -> tuple[Question, Any]:
     # On one machine the cheapest layout is the fastest.
     objectives: dict[str, Objective] = {"time": "time", "cost": "time", "memory": "memory"}
+    problems = []
     objective = objectives.get(request.rank_by)
     if objective is None:
         way = did_you_mean(request.rank_by, ("time", "cost", "memory"))
-        raise InputError([Problem("plan", field="--rank-by", what=f"is {request.rank_by!r}", instead=way)])
+        problems.append(Problem("plan", field="--rank-by", what=f"is {request.rank_by!r}", instead=way))
+    problems += _limits(request)
     if not request.what:
-        asked = asked_.at_first_of(request.asked, _names(request.compare))
-        question, layout = asked_.question_of(asked, why=request.why)
+        try:
+            asked = asked_.at_first_of(request.asked, _names(request.compare))
+            question, layout = asked_.question_of(asked, why=request.why)
+        except InputError as error:
+            raise InputError([*problems, *error.problems]) from error
+        if problems or objective is None:
+            raise InputError(problems)
         return replace(question, objective=objective), layout
+    if problems or objective is None:
+        raise InputError(problems)
     if len(request.what) > 1:
         way = "one spec, or: plan diff A B"
         raise InputError([Problem("plan", what=f"has {len(request.what)} arguments", instead=way)])
@@ -151,14 +161,8 @@ def _offers(request: Request, question: Question) -> Response:
 
     names = _names(request.compare)
     clusters = asked_.machines(request.asked, names) if names else [question.machine]
-    hours = None
-    if request.deadline is not None:
-        try:
-            hours = Duration.parse(request.deadline).seconds / 3600
-        except ValueError as error:
-            raise InputError([Problem("plan", field="--deadline", what=str(error))]) from error
+    hours = None if request.deadline is None else Duration.parse(request.deadline).seconds / 3600
     limited = hours is not None or request.budget is not None
-    _check_limits(request)
     if limited:
         if question.workload.tokens is None and question.workload.steps is None:
             what = "is missing: a deadline or budget needs the length of the run"
@@ -185,16 +189,39 @@ def _names(compare: str | None) -> list[str]:
     return [name.strip() for name in (compare or "").split(",") if name.strip()]
 
 
-def _check_limits(request: Request) -> None:
+def _check_places(request: Request) -> None:
+    """Say what cannot be written before anything is computed."""
     problems = []
+    for option, path in (("--save", request.save), ("--pictures", request.pictures)):
+        if path is None:
+            continue
+        above = path.parent if option == "--save" else next(p for p in (path, *path.parents) if p.exists())
+        if not above.is_dir():
+            what = f"is {path}, but {above} is no folder" if above.exists() else f"is {path}, but there is no {above}"
+            problems.append(Problem("plan", field=option, what=what, instead="name a place in a folder that exists"))
+    if request.save is not None and request.save.is_dir():
+        problems.append(Problem("plan", field="--save", what=f"is {request.save}, a folder", instead="name a file"))
+    if problems:
+        raise InputError(problems)
+
+
+def _limits(request: Request) -> list[Problem]:
+    """What is wrong with deadline, budget and the most nodes."""
+    from trainwright.spec.units import Duration
+
+    problems = []
+    if request.deadline is not None:
+        try:
+            Duration.parse(request.deadline)
+        except ValueError as error:
+            problems.append(Problem("plan", field="--deadline", what=str(error)))
     if request.budget is not None and not 0 < request.budget < float("inf"):
         way = "a positive number of US dollars is needed"
         problems.append(Problem("plan", field="--budget", what=f"is {request.budget}", instead=way))
     if not 1 <= request.max_nodes <= 1_000_000:
         way = "from 1 to 1,000,000 nodes can be tried"
         problems.append(Problem("plan", field="--max-nodes", what=f"is {request.max_nodes}", instead=way))
-    if problems:
-        raise InputError(problems)
+    return problems
 
 
 def _calibrate(request: Request, question: Question) -> Response:
