@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
-from torch.distributed.tensor import Replicate
+from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -54,12 +54,13 @@ from trainwright.training.duration import Horizon
 from trainwright.training.mesh import build_mesh, data_ranks
 from trainwright.training.metrics import Metrics
 from trainwright.training.model import Built, find_blocks
+from trainwright.training.optim import build_optimizer
 from trainwright.training.parallel import parallelise
 from trainwright.training.precision import LossScale, choose_precision
 from trainwright.training.profiler import Profiler
 from trainwright.training.signals import StopRequest
 from trainwright.training.step import Stepper
-from trainwright.training.trainer import Trainer, build_optimizer
+from trainwright.training.trainer import Trainer
 
 RANKS, BATCH, ROWS, LOG_EVERY, WARM_UP = 2, 8, 64, 10, 3
 LAYOUTS = {
@@ -142,8 +143,9 @@ def by_hand_tp(options: argparse.Namespace, folder: Path) -> Marks:
         return total
 
     def clip() -> Tensor:
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        cut = [g.to_local() for g in gradients if isinstance(g, DTensor)]
+        return scaled(cut, [g for g in gradients if not isinstance(g, DTensor)])
 
     return by_hand(options, folder, model, step, clip)
 
@@ -195,14 +197,20 @@ def by_hand_pp(options: argparse.Namespace, folder: Path) -> Marks:
         return total
 
     def clip() -> Tensor:
-        gradients = [p.grad for p in model.parameters() if p.grad is not None]
-        square = torch.stack(torch._foreach_norm(gradients)).square().sum()
-        dist.all_reduce(square)
-        norm = square.sqrt()
-        torch._foreach_mul_(gradients, (1.0 / (norm + 1e-6)).clamp(max=1.0))
-        return norm
+        return scaled([p.grad for p in model.parameters() if p.grad is not None], [])
 
     return by_hand(options, folder, model, step, clip)
+
+
+def scaled(cut: list[Tensor], whole: list[Tensor]) -> Tensor:
+    """Clip to a norm of one, over all ranks; ``whole`` ones every rank has alike."""
+    square = torch.stack(torch._foreach_norm(cut)).square().sum()
+    dist.all_reduce(square)
+    if whole:
+        square += torch.stack(torch._foreach_norm(whole)).square().sum()
+    norm = square.sqrt()
+    torch._foreach_mul_([*cut, *whole], (1.0 / (norm + 1e-6)).clamp(max=1.0))
+    return norm
 
 
 def by_hand(
@@ -211,7 +219,10 @@ def by_hand(
 ) -> Marks:  # fmt: skip
     """The loop around either."""
     marks: Marks = []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+    # An optimizer does not mix kinds of tensors in one group.
+    kinds = [[p for p in model.parameters() if isinstance(p, DTensor) is cut] for cut in (True, False)]
+    groups = [{"params": kind} for kind in kinds if kind]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, cosine(options.steps))
     loader = torch.utils.data.DataLoader(Rows(options, options.steps), batch_size=BATCH)
     with (folder / f"log-{dist.get_rank()}.jsonl").open("a") as log:

@@ -87,6 +87,16 @@ def sequences(case: Case) -> list[Sequence]:
     )
 
 
+def targets(case: Case) -> list[int]:
+    """Of each step. A step without any has no mean loss."""
+    rows, order = sequences(case), GlobalOrder(case.samples, 3)
+    found = []
+    for start in range(0, case.samples, case.batch):
+        batch = [rows[int(i)] for i in order.indices(start, min(start + case.batch, case.samples))]
+        found.append(sum(int((r.loss_mask[1:] & (np.diff(r.document_ids) == 0)).sum()) for r in batch))
+    return found
+
+
 def config(case: Case) -> Any:
     """Of a tiny Llama, or of what the case names instead."""
     if case.model in mixtures.KINDS:
