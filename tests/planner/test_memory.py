@@ -89,6 +89,15 @@ def test_offloaded_optimizer_state_moves_to_the_host() -> None:
     assert memory.host_bytes(layout, 1e9, 0.0) == pytest.approx(1.5 * (8 + 8 + 4) * 1e9 / 8)
 
 
+def test_torch_offloads_the_fp32_weights_with_the_optimizer() -> None:
+    memory = Memory(_workload("native", offload_optimizer="cpu"), STACK)
+    layout = Layout(dp_shard=8, zero=3)
+    assert memory.static(layout, 1e9, 0.0) == (0.0, 0.0, 0.0, 0.0)
+    assert memory.host_bytes(layout, 1e9, 0.0) == pytest.approx((4 + 4 + 8) * 1e9 / 8)
+    # zero 1 keeps whole gradients where they are computed, until they are reduced
+    assert memory.static(Layout(dp_shard=8, zero=1), 1e9, 0.0) == (0.0, 4e9, 0.0, 0.0)
+
+
 def test_lora_trains_only_adapters_and_qlora_shrinks_the_base() -> None:
     layout = Layout()
     lora = Memory(_workload("native", precision="bf16", method="lora", lora_params=20_000_000), STACK)
