@@ -31,10 +31,11 @@ compute: {{nodes: 1, processes_per_node: 1}}
 global_batch_size: 1
 """
 SITE = "version: 1\nslurm: {cluster: bench}\n"
-JOB = "#!/bin/bash\n#SBATCH --hold\n#SBATCH --output=/dev/null\ntrue\n"
+NAME = "trainwright-speed"  # of what is to be cancelled at the end
+JOB = f"#!/bin/bash\n#SBATCH --job-name={NAME}\n#SBATCH --hold\n#SBATCH --output=/dev/null\ntrue\n"
 SUBMITIT = """import submitit, sys
 executor = submitit.SlurmExecutor(folder=sys.argv[1])
-executor.update_parameters(time=5, additional_parameters={"hold": True})
+executor.update_parameters(job_name="trainwright-speed", time=5, additional_parameters={"hold": True})
 print(executor.submit(print, 1).job_id)
 """
 Arm = tuple[list[str], dict[str, str]]
@@ -58,7 +59,8 @@ def stub(here: Path) -> None:
     (here / "squeue.json").write_text('{"jobs": []}')
     squeue = f"exec cat {here}/squeue.json"
     bodies = {
-        "sbatch": 'case "$*" in *--version*) echo "slurm-wlm 22.05.8";; *) echo "$$";; esac',
+        "sbatch": 'case "$*" in *--version*) echo "slurm-wlm 22.05.8";; '
+        '*--parsable*) echo "$$";; *) echo "Submitted batch job $$";; esac',
         "squeue": f'case "$*" in *--me*) echo \'{{"jobs": []}}\';; *) {squeue};; esac',
         "scontrol": "echo 'ClusterName = bench'",
     }
@@ -142,7 +144,10 @@ def main() -> None:
                 rounds[arm].append(measured(what, here))
         table("status", {arm: values[1:] for arm, values in rounds.items()}, "squeue")
         if not arguments.stub:
-            subprocess.run(["scancel", "--me", "--state=PENDING"], check=False)
+            books = [json.loads(path.read_text()) for path in (here / "runs").glob("*/job.json")]
+            queued = [job for book in books for job in book["submissions"][-1]["jobs"].values()]
+            subprocess.run(["scancel", *queued], check=False)
+            subprocess.run(["scancel", f"--name={NAME}"], check=False)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class SlurmSite(Section):
     cluster: str | None = None
     """Cluster name, for sites with several."""
     login: str | None = None
-    """Host for ``ssh``, when sbatch is not on this machine; your ssh configuration applies."""
+    """Where Slurm is, when not here: a host for ``ssh``, ``kubectl://NAMESPACE/POD``, or a slurmrestd's URL."""
     version: str | None = None
     """Slurm version such as ``23.11``, when it cannot be asked."""
     partition: str | None = None

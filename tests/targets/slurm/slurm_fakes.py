@@ -19,6 +19,10 @@ from trainwright.targets.slurm.transport import Done
 from trainwright.targets.slurm.watch import Watch
 
 
+class Killed(BaseException):
+    """Stands for kill -9: nothing of ours may catch it."""
+
+
 class FakeSlurm:
     """The transport under a client: jobs are rows, and a test sets their states."""
 
@@ -30,11 +34,21 @@ class FakeSlurm:
         self.queries = 0
         self.refuse: str | None = None
         self.lose_answer_of: str | None = None
+        self.kill_in, self.heard_last = 10**9, True  # after so many commands the client is gone
         self.away_after: int | None = None  # how many submissions are heard before the controller is gone
         self.on_term: Callable[[], None] = lambda: None
 
     def run(self, argv: Sequence[str], **options: Any) -> Done:
         command = [*argv]
+        self.kill_in -= 1
+        if self.kill_in == -1 and not self.heard_last:
+            raise Killed
+        done = self._answer(command)
+        if self.kill_in == -1:
+            raise Killed
+        return done
+
+    def _answer(self, command: list[str]) -> Done:
         if command == ["sbatch", "--version"]:
             return Done(0, "slurm 22.05.8", "")
         if self.away_after is not None and len(self.submitted) >= self.away_after:

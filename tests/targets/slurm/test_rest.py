@@ -145,6 +145,15 @@ def test_a_refusal_is_the_error_that_fits(
     assert [method for method, _, _ in server.asked].count("POST") == 1
 
 
+@pytest.mark.parametrize("content", [None, b"#!/bin/bash\n\xff"])
+def test_a_script_that_cannot_be_read_is_bad_input(server: Server, tmp_path: Path, content: bytes | None) -> None:
+    script = tmp_path / "x.sbatch"
+    if content is not None:
+        script.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read"):
+        rest(server).submit(str(script), folder="/r", name="x", dependency=None, exclude=(), environment={}, cwd=None)
+
+
 @pytest.mark.parametrize(
     ("given", "answer", "words"),
     [

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from slurm_fakes import Here
+from slurm_fakes import Here, Killed
 from specs import own_script, site_of
 
 from trainwright.errors import AnswerNo, InputError, SystemUnreachable
@@ -30,6 +30,26 @@ def test_a_controller_that_goes_away_amid_a_submit_leaves_no_unknown_job(here: H
     here.slurm.away_after = None
     here.target.submit(bundle)
     assert [job["job_state"] for job in here.slurm.jobs.values()] == ["CANCELLED", "PENDING", "PENDING", "PENDING"]
+
+
+@pytest.mark.parametrize("heard", [True, False], ids=["after the command was heard", "before"])
+def test_a_submit_that_is_killed_at_any_command_leaves_one_chain_after_the_next(tmp_path: Path, heard: bool) -> None:
+    for moment in range(20):
+        here = Here(tmp_path / str(moment))
+        bundle = here.bundle()
+        here.slurm.kill_in, here.slurm.heard_last = moment, heard
+        try:
+            here.target.submit(bundle)
+        except Killed:
+            pass
+        else:
+            assert moment > 4, "the kill must have met a submit"
+            return
+        here.slurm.kill_in = 10**9
+        here.target.submit(bundle)
+        live = [job["name"].partition(".")[2] for job in here.slurm.jobs.values() if job["job_state"] == "PENDING"]
+        assert sorted(live) == ["finish", "prepare", "train"], moment
+    raise AssertionError("no submit came to its end")
 
 
 @pytest.mark.parametrize("skew", [-86400.0, 86400.0])

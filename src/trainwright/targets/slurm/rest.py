@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from trainwright.errors import SystemUnreachable, TrainwrightError
+from trainwright.errors import InputError, Problem, SystemUnreachable, TrainwrightError
 from trainwright.targets.slurm.queue import (
     PASSING,
     Job,
@@ -72,7 +72,10 @@ class Rest:
         environment: Mapping[str, str], cwd: str | None,
     ) -> str:  # fmt: skip
         """See ``Queue.submit``. The job gets this shell's variables, as sbatch gives it."""
-        text = Path(script).read_text("utf-8")
+        try:
+            text = Path(script).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise InputError([Problem(script, what=f"cannot be read: {error}", instead="render it anew")]) from None
         added = {"chdir": folder, "job-name": name, "dependency": dependency, "exclude": ",".join(exclude) or None}
         # sbatch tells the job where it was submitted; the batch script goes there
         variables = {**clean(os.environ), **environment, "SLURM_SUBMIT_DIR": cwd or folder}
