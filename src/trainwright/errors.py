@@ -56,6 +56,10 @@ class InputError(TrainwrightError):
         self.problems = list(problems)
         super().__init__("\n".join(map(str, self.problems)))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[list[Problem]]]:
+        """How it is pickled: a process that tokenises hands its problems to the one that tells them."""
+        return type(self), (self.problems,)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-ready values, every problem listed."""
         return {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright import cli
 from trainwright.cli import main
 from trainwright.cli.verbs import GROUPS, VERBS
 
@@ -97,3 +98,14 @@ def test_a_closed_pipe_is_no_error() -> None:
     )
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+def test_a_file_that_ends_too_early_is_no_interruption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def reads_on(kind: str = "run") -> None:
+        raise EOFError("ended before the end-of-stream marker")
+
+    monkeypatch.setattr(cli, "_load", lambda function: reads_on)
+    assert cli._run(["schema"]) == 4
+    assert "ended before the end-of-stream marker" in capsys.readouterr().err

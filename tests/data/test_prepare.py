@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -545,6 +546,24 @@ class TestWorkers:
         paths = [write_jsonl(numbered(5), f"{name}.jsonl") for name in "ab"]
         with pytest.raises(TrainwrightError, match=r"ended by signal 9.*set data.workers to a smaller number"):
             prepare(make_spec(*paths, workers=2), tmp_path / "cache")
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.parametrize("damage", ["cut", "flipped", "longer"])
+    def test_a_damaged_archive_is_named(
+        self, make_spec: SpecMaker, write_jsonl: Writer, tmp_path: Path, workers: int, damage: str
+    ) -> None:
+        whole = gzip.compress(b"".join(b'{"text": "words %d"}\n' % n for n in range(500)), mtime=0)
+        middle = len(whole) // 2
+        spoiled = {
+            "cut": whole[:middle],
+            "flipped": whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :],
+            "longer": whole + b"more",
+        }
+        path = tmp_path / "a.jsonl.gz"
+        path.write_bytes(spoiled[damage])
+        sound = write_jsonl(numbered(4))
+        with pytest.raises(InputError, match=r"a\.jsonl\.gz"):
+            prepare(make_spec(path, sound, workers=workers), tmp_path / "cache")
 
     def test_what_goes_wrong_in_a_worker_reaches_the_user(
         self, make_spec: SpecMaker, write_jsonl: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def test_hidden_files_are_left_out_and_links_are_followed_once(tmp_path: Path) -
     (tmp_path / "root" / "link").symlink_to(tmp_path / "other")
     (tmp_path / "root" / "loop").symlink_to(tmp_path / "root")
     (tmp_path / "root" / "dangling.txt").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "root" / "itself.txt").symlink_to("itself.txt")
     assert [name for name, _ in walk(tmp_path / "root")] == ["a.txt", "link/c.txt"]
 
 
@@ -122,6 +124,17 @@ def test_a_missing_path_suggests_its_neighbour(tmp_path: Path) -> None:
     tree(tmp_path, "train.jsonl")
     with pytest.raises(InputError, match=r"no such file or folder.*did you mean train.jsonl"):
         names(tmp_path / "trian.jsonl")
+
+
+def test_what_has_no_end_is_no_source(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(InputError, match="is neither a file nor a folder"):
+        names(tmp_path / "pipe.jsonl")
+
+
+def test_a_name_that_cannot_be_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        names(tmp_path / ("x" * 5000))
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

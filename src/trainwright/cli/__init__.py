@@ -67,7 +67,9 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except typer.Exit as leave:
         return leave.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        if isinstance(stop.__cause__, EOFError):  # typer takes a file that ended too early for a person who left
+            return _unexpected(stop.__cause__, wants_json)
         print(file=sys.stderr)
         return Exit.INTERRUPTED
     except BrokenPipeError:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from trainwright.data.encode import EncodedBatch, Encoder, EncoderSettings
-from trainwright.data.readers import ReadSettings, Span, reader
-from trainwright.errors import TrainwrightError
+from trainwright.data.readers import UNREADABLE, ReadSettings, Span, reader
+from trainwright.errors import InputError, Problem, TrainwrightError
 
 _AHEAD = 4  # tasks in work or waiting to be consumed, for each worker
 _WAITING_BATCHES = 8  # of one task; more of them and its worker pauses
@@ -58,7 +58,12 @@ def run_task(encoder: Encoder, task: Task) -> Iterator[Result]:
 
     def rows() -> Iterator[Any]:
         for span in task.spans:
-            lines[span.file] = yield from chosen.rows(span, task.settings)
+            try:
+                lines[span.file] = yield from chosen.rows(span, task.settings)
+            except UNREADABLE as error:  # what its head promised does not follow
+                what = f"is cut or damaged ({error}), and cannot be read to its end"
+                problem = Problem(str(span.path), what=what, instead="write it again, or leave it out of the data")
+                raise InputError([problem]) from error
 
     yield from encoder.encode(rows())
     yield TaskEnd(lines)

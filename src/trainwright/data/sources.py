@@ -6,6 +6,7 @@ file of data.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -56,6 +57,14 @@ class FoundSource:
 def find(source: Source, where: str, path: Path) -> FoundSource:
     """List the files of a source, which is at ``path`` here. Raises InputError when there are none."""
     problem = _Problems(source, where)
+    try:
+        return _find(source, where, path, problem)
+    except OSError as error:  # a name that is too long, a folder that is not ours to read
+        what = f"{error.filename or path} cannot be read: {error.strerror or error}"
+        raise problem(what, "make it readable, or name another source") from None
+
+
+def _find(source: Source, where: str, path: Path, problem: _Problems) -> FoundSource:
     if path.is_dir():
         path = _train_split(path, problem)
         everything = [SourceFile(name, path / name, size) for name, size in walk(path)]
@@ -64,8 +73,7 @@ def find(source: Source, where: str, path: Path) -> FoundSource:
     else:
         everything = _from_glob(str(path))
     if not everything:
-        what = "holds no files" if path.is_dir() else "no such file or folder, and no file fits it as a glob"
-        raise problem(what, _nearest(path))
+        raise _nothing_there(path, problem)
     chosen = [file for file in everything if included(file.name, source.include, source.exclude)]
     if not chosen:
         raise problem(f"none of its {len(everything)} files fits include and exclude", "**/*.txt fits at any depth")
@@ -92,11 +100,26 @@ def walk(folder: Path) -> Iterator[tuple[str, int]]:
             for entry in entries:
                 if entry.name.startswith("."):
                     continue
+                if _leads_nowhere(entry):
+                    continue
                 if entry.is_dir():
                     open_folders.append((entry.path, f"{name}{entry.name}/"))
-                elif entry.is_file():  # not so for a link that leads nowhere
+                elif entry.is_file():
                     found.append((name + entry.name, entry.stat().st_size))
     yield from sorted(found)
+
+
+def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    """True for a link to nothing, or to itself."""
+    if not entry.is_symlink():
+        return False
+    try:
+        os.stat(entry.path)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return True
+        raise
+    return False
 
 
 def glob_pattern(text: str) -> re.Pattern[str]:
@@ -157,7 +180,8 @@ def _train_split(folder: Path, problem: _Problems) -> Path:
         splits = []
     if "train" in splits and (folder / "train").is_dir():
         return folder / "train"
-    raise problem("has no split named train", f"name one of {', '.join(str(folder / name) for name in splits)}")
+    known = ", ".join(str(folder / name) for name in splits)
+    raise problem("has no split named train", f"name one of {known}" if known else "name the folder of a split")
 
 
 def _from_glob(text: str) -> list[SourceFile]:
@@ -166,6 +190,14 @@ def _from_glob(text: str) -> list[SourceFile]:
         return []
     base = os.path.commonpath([os.path.dirname(name) for name in names])
     return [SourceFile(os.path.relpath(name, base), Path(name), os.path.getsize(name)) for name in names]
+
+
+def _nothing_there(path: Path, problem: _Problems) -> InputError:
+    if path.is_dir():
+        return problem("holds no files", "put text or JSON lines there, or name another folder")
+    if os.path.lexists(path):
+        return problem("is neither a file nor a folder", "name a regular file; a pipe or a device has no end to hash")
+    return problem("no such file or folder, and no file fits it as a glob", _nearest(path))
 
 
 def _nearest(path: Path) -> str:

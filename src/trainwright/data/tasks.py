@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.data.pool import Task
-from trainwright.data.readers import ReadSettings, Span, reader, text
+from trainwright.data.readers import UNREADABLE, ReadSettings, Span, reader, text
 from trainwright.data.sources import FoundSource
 from trainwright.errors import InputError, Problem
 
@@ -67,7 +67,7 @@ def _spans(found: FoundSource) -> Iterator[Span]:
     for number, file in enumerate(found.files):
         try:
             parts = chosen.spans(file.path, file.size)
-        except (ValueError, OSError) as error:
+        except UNREADABLE as error:
             problems.append(Problem(str(file.path), field=found.where, what=str(error)))
             continue
         for start, stop in parts:

@@ -13,7 +13,7 @@ import traceback
 
 from trainwright.data.encode import Encoder
 from trainwright.data.pool import run_task
-from trainwright.errors import TrainwrightError
+from trainwright.errors import InputError, TrainwrightError
 
 
 def main() -> None:
@@ -39,6 +39,8 @@ def main() -> None:
 
 def _portable(error: Exception) -> TrainwrightError:
     """An error that can be pickled, with the text of the one that happened."""
+    if isinstance(error, InputError):
+        return error
     if isinstance(error, TrainwrightError | OSError | ValueError):
         return TrainwrightError(str(error))
     return TrainwrightError(f"a tokenising process failed: {traceback.format_exc()}")

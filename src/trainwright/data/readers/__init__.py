@@ -7,6 +7,7 @@ and returns how many lines it went over, so that line numbers can be counted on 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Generator
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +16,8 @@ from typing import Protocol, cast
 
 from trainwright.data.encode import Row
 
+#: What the libraries underneath raise for a file that is cut off or damaged.
+UNREADABLE = (EOFError, OSError, ValueError, zlib.error)
 #: format → module
 READERS = {
     "text": "trainwright.data.readers.text",
@@ -50,7 +53,7 @@ class ReadSettings:
 
 
 class Reader(Protocol):
-    """The functions of a reader's module."""
+    """The functions of a reader's module. Both raise one of ``UNREADABLE`` for a file that is cut off or damaged."""
 
     def spans(self, path: Path, size: int) -> list[tuple[int, int]]:
         """Parts of a file. Raises ValueError, with the reason, for a file that is not of this format."""
