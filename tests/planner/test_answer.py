@@ -245,5 +245,19 @@ def test_the_schema_names_exactly_what_a_plan_writes() -> None:
     assert json.loads((DOCS / "plan.schema.json").read_text()) == schema
 
 
+def test_a_faster_layout_that_was_passed_over_is_named_with_its_doubts() -> None:
+    plan = answer(question(*CASES["Llama 3.1 70B, full, eight H100 nodes"][:-1]))
+    texts = [reason.text for reason in plan.reasons]
+    assert any("% faster, but no run of the native stack with" in text for text in texts)
+    assert not any("Outside the calibrated range" in text for text in texts)
+
+
+def test_the_far_edge_of_the_error_bar_still_gives_3d_beyond_100b() -> None:
+    layout = answer(question(*CASES["Llama 3.1 405B, full, 128 H100 nodes"][:-1])).layout
+    assert layout.tp > 1
+    assert layout.pp > 1
+    assert layout.data_parallel > 1
+
+
 if __name__ == "__main__":
     GOLDEN.write_text(json.dumps({name: _summary(case) for name, case in CASES.items()}, indent=2) + "\n")

@@ -130,6 +130,8 @@ class Constants:
     error_outside_time_pct: float
     error_outside_memory_pct: float
     source: str
+    #: Dimensions besides data parallelism that runs of this stack were measured with.
+    measured_cuts: tuple[str, ...] = ("tp", "pp")
 
 
 T = TypeVar("T")
@@ -206,6 +208,7 @@ def constants_for(
         error_outside_time_pct=max(float(outside["time"]), error_time),
         error_outside_memory_pct=float(outside["memory"]),
         source=str(chip["source"]),
+        measured_cuts=tuple(merged["measured_cuts"]),
     )
 
 

@@ -29,22 +29,30 @@ def common_doubts(workload: Workload, machine: Machine, constants: Constants) ->
     return found
 
 
-def layout_doubts(workload: Workload, cut: Cut) -> list[str]:
-    """What this layout uses that was not calibrated on."""
+def layout_doubts(workload: Workload, constants: Constants, cut: Cut) -> list[str]:
+    """What this layout uses that was not calibrated on, a sentence each."""
     found = []
-    if cut.cp > CALIBRATED_CP:
-        found.append("context parallelism beyond 2 was not calibrated")
-    elif cut.cp > 1 and workload.sequence_length < CALIBRATED_CP_TOKENS:
-        found.append(f"context parallelism of sequences below {CALIBRATED_CP_TOKENS:,} tokens was not calibrated")
+    for name, degree in (("tp", cut.tp), ("pp", cut.pp), ("cp", cut.cp)):
+        if degree > 1 and name not in constants.measured_cuts:
+            found.append(f"no run of the {workload.stack} stack with {name} was measured")
+    if "cp" in constants.measured_cuts:
+        if cut.cp > CALIBRATED_CP:
+            found.append("context parallelism beyond 2 was not calibrated")
+        elif cut.cp > 1 and workload.sequence_length < CALIBRATED_CP_TOKENS:
+            found.append(f"context parallelism of sequences below {CALIBRATED_CP_TOKENS:,} tokens was not calibrated")
     if cut.pp > 1 and cut.schedule == "zero_bubble":
         found.append("no zero-bubble run was calibrated on")
     return found
 
 
 def pessimism(workload: Workload, constants: Constants, cut: Cut) -> float:
-    """How much later the far edge of this layout's error bar lies than that of a calibrated layout equally fast."""
-    if cut.cp == 1 and (cut.pp == 1 or cut.schedule != "zero_bubble"):
+    """How much later the far edge of this layout's error bar lies than that of a calibrated layout equally fast.
+
+    The first doubt widens the bar to what was measured outside the calibrated range; doubts are independent, so that
+    their widenings add in quadrature.
+    """
+    if cut.cp == cut.tp == cut.pp == 1:
         return 1.0
-    if not layout_doubts(workload, cut):
-        return 1.0
-    return (100.0 + constants.error_outside_time_pct) / (100.0 + constants.error_time_pct)
+    wider = constants.error_outside_time_pct - constants.error_time_pct
+    doubts = len(layout_doubts(workload, constants, cut))
+    return 1.0 + doubts**0.5 * wider / (100.0 + constants.error_time_pct)

@@ -71,11 +71,11 @@ def reasons(model: StepModel, found: Found) -> list[Reason]:
 def _passed_over(model: StepModel, found: Found) -> list[Reason]:
     """The fastest layout by the mean, where it was ranked later because nothing like it was measured."""
     best, fastest = found.ranked[0], min(found.ranked, key=lambda e: e.seconds.total)
-    doubted = layout_doubts(model.workload, fastest.layout)
-    gap = 100 * (1 - fastest.seconds.total / best.seconds.total)
-    if not doubted or gap < 0.5:
+    doubted = layout_doubts(model.workload, model.constants, fastest.layout)
+    far, near = (pessimism(model.workload, model.constants, one.layout) for one in (fastest, best))
+    gap, wider = 100 * (1 - fastest.seconds.total / best.seconds.total), 100 * (far / near - 1)
+    if not doubted or gap < 0.5 or wider <= 0:
         return []
-    wider = 100 * (pessimism(model.workload, model.constants, fastest.layout) - 1)
     text = (
         f"{fastest.layout} is predicted {gap:.1f} % faster, but {'; '.join(doubted)}: the far edge of its error bar "
         f"lies {wider:.0f} % further out, and layouts are ranked by that edge. Force it to try it."
@@ -183,7 +183,7 @@ def _recompute(model: StepModel, best: Evaluated) -> Reason:
 def _outside(model: StepModel, best: Evaluated) -> list[Reason]:
     """Where the numbers lie beyond what was measured."""
     beyond = common_doubts(model.workload, model.machine, model.constants)
-    beyond += layout_doubts(model.workload, best.layout)
+    beyond += layout_doubts(model.workload, model.constants, best.layout)
     if not beyond:
         return []
     return [
