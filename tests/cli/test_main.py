@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,6 +101,45 @@ def test_a_closed_pipe_is_no_error() -> None:
     )
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_before_the_verb_has_begun_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def importing(arguments: list[str]) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    monkeypatch.setattr(cli, "_run", importing)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["ls"])
+    assert left.value.code == 130
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_a_second_interrupt_does_not_break_into_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[int] = []
+    monkeypatch.setattr(os, "_exit", said.append)
+    cli._interrupt_once()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+    assert said == []
+    monkeypatch.setattr(cli, "_PATIENCE", -1.0)
+    signal.raise_signal(signal.SIGINT)
+    assert said == [130]
+
+
+def test_a_job_in_the_background_stays_deaf(interrupts: None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    cli._interrupt_once()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_a_file_that_ends_too_early_is_no_interruption(

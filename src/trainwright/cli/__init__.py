@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import signal
 import sys
+import time
 from typing import Any
 
 from trainwright import plain_json
@@ -16,14 +18,19 @@ from trainwright.cli.verbs import GROUPS, VERBS
 from trainwright.errors import InputError, TrainwrightError, did_you_mean
 from trainwright.runs.exit_codes import Exit
 
+_PATIENCE = 1.0  # seconds in which a verb that was interrupted may say what goes on
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb and leave with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    _interrupt_once()
     _mend_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before the verb had begun
+        code = Exit.INTERRUPTED
     except BrokenPipeError:  # `trainwright … | head`: the reader has seen enough
         _silence()
         code = Exit.YES
@@ -32,6 +39,25 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"trainwright: what was to be printed cannot be written: {error.strerror}", file=sys.stderr)
         code = Exit.UNREACHABLE
     sys.exit(code)
+
+
+def _interrupt_once() -> None:
+    """The first Ctrl-C ends a verb in order. One that follows within a second is the same wish; a later one ends it.
+
+    A second exception while the first is being told would end in a traceback, and hide that the run goes on.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as in a job in the background
+        return
+    first: list[float] = []
+
+    def interrupted(number: int, frame: object) -> None:
+        if not first:
+            first.append(time.monotonic())
+            raise KeyboardInterrupt
+        if time.monotonic() - first[0] > _PATIENCE:
+            os._exit(Exit.INTERRUPTED)
+
+    signal.signal(signal.SIGINT, interrupted)
 
 
 def _mend_streams() -> None:
