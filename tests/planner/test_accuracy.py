@@ -34,8 +34,8 @@ def report(accuracy: Any) -> dict[str, Any]:
 
 def test_time_errors_stay_within_the_targets(report: dict[str, Any]) -> None:
     for name, limit in (
-        ("vtrain_multi_a100.csv", 6.0),
-        ("vtrain_single_a100.csv", 8.0),
+        ("vtrain_multi_a100.csv", 5.0),
+        ("vtrain_single_a100.csv", 5.0),
         ("dgxc_h100.csv", 6.0),
         ("llm_foundry_fsdp.csv", 7.0),
     ):
@@ -47,14 +47,14 @@ def test_time_errors_stay_within_the_targets(report: dict[str, Any]) -> None:
 def test_memory_errors_stay_within_the_targets(report: dict[str, Any]) -> None:
     memory = report["megatron_golden_small_h100.csv"]["memory"]
     assert memory["median_pct"] <= 5
-    assert memory["under_15_share"] <= 0.05
+    assert memory["under_15_share"] <= 0.03
     assert report["megatron_golden_large.csv"]["memory"]["under_15_share"] == 0
 
 
 def test_the_layout_ranked_first_is_nearly_the_best(report: dict[str, Any]) -> None:
     for name in ("vtrain_multi_a100.csv", "vtrain_single_a100.csv"):
         assert report[name]["regret"]["median_pct"] <= 5
-        assert report[name]["regret"]["worst_pct"] <= 15
+        assert report[name]["regret"]["worst_pct"] <= 10
 
 
 def test_papers_that_nothing_was_fitted_on_are_met(accuracy: Any) -> None:
@@ -67,9 +67,10 @@ def test_papers_that_nothing_was_fitted_on_are_met(accuracy: Any) -> None:
     for check in published.checks():
         tables.setdefault(check.table, []).append(abs(check.error_pct))
     mean = {table: sum(errors) / len(errors) for table, errors in tables.items()}
-    assert mean["Korthikanti table 5, s"] <= 8
+    assert mean["Korthikanti table 5, s"] <= 3
     assert mean["Korthikanti figure 7, %"] <= 2
-    assert mean["SC21 table 1, s"] <= 10
+    assert mean["SC21 table 1, s"] <= 7
+    assert mean["Llama 3 table 4, TFLOP/s"] <= 15
     assert mean["NeMo static, GiB"] <= 2
     assert mean["NeMo peak, GiB"] <= 10
     times = [seconds for _, seconds in published.weak_scaling()]
