@@ -18,7 +18,7 @@ from trainwright.linter.finding import Finding, Severity
 from trainwright.linter.kustomize import join_sets
 from trainwright.linter.path_patterns import matches
 from trainwright.linter.project import Project, SourceFile, Versions
-from trainwright.linter.rule import Hit, Rule
+from trainwright.linter.rule import Hit, ObjectRule, Rule
 from trainwright.linter.rules import RULES
 from trainwright.linter.subjects import has_subjects
 from trainwright.linter.suppressions import Suppression, read_suppressions, split_suppressed
@@ -26,7 +26,8 @@ from trainwright.linter.suppressions import Suppression, read_suppressions, spli
 UNUSED_IGNORE = "TW006"
 _PAGES = (".md", ".mdx", ".markdown")
 _OF_WHOLE_OBJECTS = ("files", "operators")
-"""Categories that judge an object as the API server would. A page shows pieces, and nobody submits the page."""
+"""Categories that judge an object as the API server would, as rules on single objects do. A page shows pieces (and
+every option of a kind at once), and nobody submits the page."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def _run(rule_id: str, project: Project, options: Options) -> Iterator[Finding]:
 def _finding(rule: Rule[Any], hit: Hit) -> Finding:
     line, column, end_line, end_column = hit.span.extent
     severity: Severity = hit.severity or rule.severity
-    if severity == "error" and rule.category in _OF_WHOLE_OBJECTS and hit.span.path.endswith(_PAGES):
+    whole = rule.category in _OF_WHOLE_OBJECTS or isinstance(rule, ObjectRule)
+    if severity == "error" and whole and hit.span.path.endswith(_PAGES):
         severity = "warning"
     return Finding(rule.id, rule.category, severity, hit.span.path, line, column, end_line, end_column,
                    hit.span.quoted, hit.why, hit.instead, hit.fix)  # fmt: skip

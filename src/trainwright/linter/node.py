@@ -104,15 +104,12 @@ class Node:
     def get(self, *path: str | int) -> Node:
         """The node at a path of keys and indices; an absent (or unknown) Node when any step is missing."""
         node = self
-        for step in path:
-            node = node._step(step)
+        for step in path:  # Written out: this loop runs a million times for a thousand manifests.
+            lookup = node._lookup
+            if lookup is None:
+                lookup = node._lookup = node._index()
+            node = lookup.get(step) or node._none or node._missing()
         return node
-
-    def _step(self, step: str | int) -> Node:
-        lookup = self._lookup
-        if lookup is None:
-            lookup = self._lookup = self._index()
-        return lookup.get(step) or self._missing()
 
     def _index(self) -> dict[str | int, Node]:
         """Values by key, or elements by index from either end."""

@@ -35,7 +35,11 @@ class SameNodeRankEverywhere(LaunchRule):
         copies = (
             subject.group.count.known if subject.group is not None else nodes if subject.srun is not None else None
         )
-        if copies is None or copies < 2 or not rank.value.strip().isdigit():
+        if not rank.value.strip().isdigit():
+            return
+        if copies == 1 and subject.group is not None:
+            copies = self._twins(subject, rank.value)
+        if copies is None or copies < 2:
             return
         variable = (
             "$SLURM_NODEID, expanded by each task: srun bash -c '… $SLURM_NODEID …'"
@@ -49,3 +53,15 @@ class SameNodeRankEverywhere(LaunchRule):
             f"rendezvous never completes with {copies} equal ranks",
             f"{variable}; or --rdzv_backend=c10d, which assigns ranks itself",
         )
+
+    def _twins(self, subject: JobLaunch, rank: str) -> int | None:
+        """Pods of all worker groups (Master and Worker) that are told this rank, counted at the last of them."""
+        twins = []
+        for other in subject.job.training_launches:
+            stated = rendezvous.node_rank(other)
+            if other.group is not None and other.group.role == "worker" and stated.known == rank:
+                twins.append(other)
+        counts = [other.group.count.known for other in twins if other.group is not None]
+        if len({id(other.group) for other in twins}) < 2 or twins[-1] is not subject or None in counts:
+            return None
+        return sum(count for count in counts if count is not None)

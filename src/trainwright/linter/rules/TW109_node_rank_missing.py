@@ -40,7 +40,9 @@ class NodeRankMissing(LaunchRule):
         copies = (
             subject.group.count.known if subject.group is not None else nodes if subject.srun is not None else None
         )
-        if copies is None or copies < 2 or not isinstance(rendezvous.node_rank(subject), Absent):
+        # By hand the same command is started once on every node.
+        by_hand = copies is None and subject.job.frontend == "shell" and not subject.launch.context & {"loop"}
+        if (not by_hand and (copies is None or copies < 2)) or not isinstance(rendezvous.node_rank(subject), Absent):
             return
         if subject.tool == "deepspeed" or (
             subject.tool == "accelerate" and subject.config is not None and subject.config.node.open
@@ -52,4 +54,5 @@ class NodeRankMissing(LaunchRule):
             f"the rendezvous is static (the default), and no --{option} is given: each of the {nodes} "
             "nodes takes rank 0 and waits for the others",
             f"--rdzv_backend=c10d, which assigns ranks; or --{option} with each node's own index",
+            severity="warning" if by_hand else None,
         )

@@ -36,5 +36,7 @@ class ShellVariableWithoutShell(PodRule):
                     word,
                     f"no shell reads this command, so the program gets the text ${name} instead of its value",
                     f"$({name}), which Kubernetes expands, or command: [bash, -c, …]",
-                    severity=None if variable.origin == "operator" or not variable.words else "warning",
+                    severity=None
+                    if variable.origin == "operator" or not variable.words or variable.value.known is not None
+                    else "warning",
                 )

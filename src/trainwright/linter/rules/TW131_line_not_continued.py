@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.linter.project import Project
@@ -9,7 +10,7 @@ from trainwright.linter.rule import (
     Hit,
     JobRule,
 )
-from trainwright.linter.shell.words import Command, Variable
+from trainwright.linter.shell.words import Command, Variable, Word
 from trainwright.linter.text import PLACEHOLDER, Span
 from trainwright.linter.view.job import TrainingJob
 
@@ -26,6 +27,14 @@ def _stray_options(commands: Sequence[Command], variables: Mapping[str, Variable
     for assigned, variable in variables.items():
         if assigned.startswith("--"):
             yield variable.span, assigned
+
+
+_BLANK = re.compile(r"[ \t]*\\[ \t]+\r?\n")
+
+
+def _blank_behind(word: Word) -> bool:
+    """Whether a backslash and a blank end the line behind a word."""
+    return _BLANK.match(word.span.text.content, word.span.end) is not None
 
 
 class LineNotContinued(JobRule):
@@ -50,6 +59,17 @@ class LineNotContinued(JobRule):
         )
         for script in scripts:
             if script.has_error or PLACEHOLDER in script.text.content or script.text.root().shown is not None:
+                continue
+            broken = next((c for c in script.commands if c.words and _blank_behind(c.words[-1])), None)
+            if broken is not None:
+                yield self.hit(
+                    broken.words[-1],
+                    "a blank follows the backslash, so the line is not continued: the command ends here with "
+                    "an empty "
+                    "argument, and the next line is a command of its own",
+                    "the backslash as the very last character of the line",
+                    severity="warning" if subject.document.path.endswith((".md", ".markdown")) else None,
+                )
                 continue
             for place, name in _stray_options(script.commands, script.variables):
                 yield self.hit(

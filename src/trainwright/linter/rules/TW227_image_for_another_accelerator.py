@@ -31,13 +31,17 @@ class ImageForAnotherAccelerator(PodRule):
         for container in subject.group.accelerated:
             image, resource = (container.image.string or "").lower(), container.accelerator or ""
             name = image.rsplit("/", 1)[-1]
-            neuron = "neuron" in name
+            neuron, rocm = "neuron" in name, "rocm" in image
             cuda = bool(re.search(r"(^|[-_:.])(cu1[0-9]{1,2}|cuda[0-9.]*|gpu)([-_.]|$)", name))
             cpu = bool(re.search(r"[-_:.]cpu([-_.]|$)", name))
             if "neuron" in resource and cuda and not neuron:
                 built = "CUDA"
             elif "nvidia.com" in resource and neuron:
                 built = "Neuron"
+            elif ("nvidia.com" in resource or "neuron" in resource) and rocm:
+                built = "AMD GPUs (ROCm)"
+            elif resource.startswith("amd.com/") and (neuron or (cuda and not rocm)):
+                built = "Neuron" if neuron else "CUDA"
             elif cpu and not neuron and not cuda:
                 built = "CPUs only"
             else:
@@ -46,5 +50,12 @@ class ImageForAnotherAccelerator(PodRule):
                 container.image,
                 f"the image is built for {built}, but the container asks for {resource}: the framework "
                 "finds no device",
-                "an image for " + ("Neuron (…neuronx…)" if "neuron" in resource else "CUDA (…-gpu-…-cu…)"),
+                "an image for "
+                + (
+                    "Neuron (…neuronx…)"
+                    if "neuron" in resource
+                    else "ROCm (rocm/pytorch)"
+                    if resource.startswith("amd.com/")
+                    else "CUDA (…-gpu-…-cu…)"
+                ),
             )

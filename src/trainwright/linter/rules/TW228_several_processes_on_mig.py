@@ -33,9 +33,11 @@ class SeveralProcessesOnMig(LaunchRule):
             subject.processes_per_node,
         )
         if resource.startswith("nvidia.com/mig-") and isinstance(started, Known) and started.value > 1:
+            slices = subject.container.accelerators.known if subject.container is not None else None
             yield self.hit(
                 started,
                 f"{started.value} processes share slices of MIG GPUs: CUDA shows each process one "
                 "slice, and NCCL cannot connect two slices",
                 "whole GPUs (nvidia.com/gpu) for distributed training, or one process per slice",
+                severity=None if slices is None or started.value <= slices else "error",
             )

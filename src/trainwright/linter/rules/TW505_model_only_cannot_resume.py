@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.linter.project import Project
-from trainwright.linter.rule import Hit, LaunchRule
+from trainwright.linter.rule import Hit, TrainerRule
 from trainwright.linter.view.job import JobLaunch
 from trainwright.linter.view.saving import resume_flag
+from trainwright.linter.view.trainer import TrainerArguments
 
 _WHY = (
     "checkpoints hold the weights only, no optimizer, scheduler or random state, so the run cannot be "
@@ -15,7 +16,7 @@ _WHY = (
 )
 
 
-class ModelOnlyCannotResume(LaunchRule):
+class ModelOnlyCannotResume(TrainerRule):
     """``save_only_model`` and resuming exclude one another."""
 
     id = "TW505"
@@ -29,9 +30,10 @@ class ModelOnlyCannotResume(LaunchRule):
         '"Can\'t find a valid checkpoint"; hiyouga/LlamaFactory#5497; huggingface/transformers#27751'
     )
 
-    def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
+    def check(self, subject: TrainerArguments, project: Project) -> Iterator[Hit]:
         """Options of the HF Trainer and of what wraps it."""
-        arguments = subject.arguments
+        arguments = subject.flags
+        yield from self._in_file(subject)
         only = arguments.find("save_only_model", "save_model_only", "save_weights_only")
         if only is None or arguments.switch(only.name).known is not True:
             return
@@ -52,5 +54,21 @@ class ModelOnlyCannotResume(LaunchRule):
                 "load_best_model_at_end",
                 "drop one of them",
             )
-        elif subject.job.slurm is not None and subject.job.slurm.flags.has("requeue"):
+        elif subject.launch is not None and _is_requeued(subject.launch):
             yield self.hit(only, f"{_WHY}, but the job is requeued", f"--{only.name} false", "warning")
+
+    def _in_file(self, subject: TrainerArguments) -> Iterator[Hit]:
+        """The same in a YAML file of the trainer's arguments."""
+        only, resume = subject.node("save_only_model"), subject.node("resume_from_checkpoint")
+        if only is None or only.boolean is not True or resume is None:
+            return
+        if resume.boolean or (resume.string or "").strip().lower() not in ("", "false", "none", "null"):
+            yield self.hit(
+                only,
+                f"{_WHY}, but resume_from_checkpoint asks for that",
+                "save_only_model: false: a restartable run needs its full state",
+            )
+
+
+def _is_requeued(launch: JobLaunch) -> bool:
+    return launch.job.slurm is not None and launch.job.slurm.flags.has("requeue")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, LaunchRule
+from trainwright.linter.shell.words import Command
 from trainwright.linter.view.job import JobLaunch
 from trainwright.linter.view.saving import after, commands_of, strict_shell
 
@@ -21,7 +22,7 @@ class FailureIsHidden(LaunchRule):
     source = "POSIX shell: exit status of a list is that of its last command, of a pipeline that of its last part"
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
-        """Shells of containers; pipelines of batch scripts only as a note."""
+        """Shells of containers; pipelines of batch scripts as well."""
         commands = commands_of(subject.job, subject)
         container = subject.container
         if not commands or not subject.job.ends or "background" in subject.launch.context:
@@ -40,10 +41,21 @@ class FailureIsHidden(LaunchRule):
                     "as success, "
                     "and no retry, requeue or alert follows",
                     "set -o pipefail (in bash), or write the log with the launcher's own option",
-                    "warning" if container is not None else "note",
+                    "warning",
                 )
             return
-        if container is None or strict_shell(container, commands, "errexit", "e"):
+        if container is None:
+            return
+        excuse = behind[0] if len(behind) == 1 and "guarded" in behind[0].context else None
+        if excuse is not None and excuse.name in ("true", ":", "echo") and self._is_alternative(subject, excuse):
+            yield self.hit(
+                excuse,
+                f"|| {excuse.name} turns every failure of the training into success: the job is Complete and is not "
+                "retried, whatever happened",
+                "nothing behind the training, or an exit with its status",
+            )
+            return
+        if strict_shell(container, commands, "errexit", "e"):
             return
         last = behind[-1] if behind else None
         plain = not any("guarded" in c.context or "conditional" in c.context for c in behind)
@@ -62,3 +74,9 @@ class FailureIsHidden(LaunchRule):
                 "as success, the job is Complete and is not retried",
                 "set -e as the first command, or the training as the last one (with exec)",
             )
+
+    def _is_alternative(self, subject: JobLaunch, command: Command) -> bool:
+        """Whether ``||`` stands between the training and a command (``&&`` makes the other kind of guard)."""
+        first = subject.launch.span
+        text = command.span.text.content
+        return text == first.text.content and text[first.end : command.span.start].strip() == "||"

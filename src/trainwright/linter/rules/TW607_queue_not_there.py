@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.errors import did_you_mean
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, JobRule
 from trainwright.linter.view.job import TrainingJob
@@ -43,6 +44,7 @@ class QueueNotThere(JobRule):
                     f"there is no LocalQueue {label.string!r} beside the job (there is {names}): the job "
                     "stays suspended",
                     f"{label.string!r} as a LocalQueue in the job's namespace, or the right name",
+                    severity="error" if did_you_mean(label.string, names.split(", ")).startswith("did") else None,
                 )
         name = subject.get("spec", "queue")
         volcano = [q for q in project.related(document, "Queue") if q.group == "scheduling.volcano.sh"]

@@ -16,7 +16,7 @@ class QueueLacksResource(JobRule):
     """Every requested resource must be covered."""
 
     id = "TW608"
-    severity = "warning"
+    severity = "error"
     category = "scheduling"
     summary = "the job asks for a resource that its ClusterQueue does not cover"
     evidence = "verified"

@@ -33,7 +33,7 @@ class OldPoolFields(ObjectRule):
         policy, expire = disruption.get("consolidationPolicy"), disruption.get("expireAfter")
         if subject.version != "v1" or disruption.open:
             return
-        if policy.string is not None and policy.string not in _POLICIES:
+        if policy.string is not None and policy.string not in _POLICIES and "|" not in policy.string:
             yield self.hit(
                 policy,
                 f"karpenter.sh/v1 has no consolidationPolicy {policy.raw}: the API server refuses the NodePool",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -9,6 +10,10 @@ from trainwright.linter.documents import KubernetesObject, ScriptDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 from trainwright.linter.view.nodepools import pool_types, pools_of
+
+_DRIVER = re.compile(
+    r"(?:kmod-)?nvidia-(?:driver|dkms|open|fabric|container)|cuda(?:-drivers?|-toolkit)?(?:-|$)|aws-neuronx?-dkms"
+)
 
 
 class UserDataRepeatsTheImage(ObjectRule):
@@ -30,6 +35,7 @@ class UserDataRepeatsTheImage(ObjectRule):
         for script in project.held_by(subject):
             if isinstance(script, ScriptDocument):
                 yield from self._installer(subject, script)
+                yield from self._drivers(script)
                 yield from self._clocks(subject, script, project)
 
     def _installer(self, subject: KubernetesObject, script: ScriptDocument) -> Iterator[Hit]:
@@ -54,6 +60,22 @@ class UserDataRepeatsTheImage(ObjectRule):
                 "no installer, an accelerated AMI (alias al2023@…), and the request for EFA in the pods",
             )
             return
+
+    def _drivers(self, script: ScriptDocument) -> Iterator[Hit]:
+        for command in script.plain.commands:
+            if command.name not in ("yum", "dnf", "apt-get", "apt") or not command.has("install"):
+                continue
+            package = next((w for w in command.words[1:] if _DRIVER.match(w.expanded)), None)
+            if package is not None:
+                yield self.hit(
+                    package,
+                    f"the accelerated AMIs of EKS have drivers that fit their kernel: {package.expanded} is built or "
+                    "installed over them on every node, takes minutes of paid time, and a version that does not fit "
+                    "leaves the node without devices",
+                    "no driver packages, and an accelerated AMI of the release that has the driver you need",
+                    severity="warning",
+                )
+                return
 
     def _clocks(self, subject: KubernetesObject, script: ScriptDocument, project: Project) -> Iterator[Hit]:
         strict = any(

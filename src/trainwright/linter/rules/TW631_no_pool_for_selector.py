@@ -10,7 +10,6 @@ from trainwright.linter.rule import Hit, PodRule, Pods
 from trainwright.linter.values import Known
 from trainwright.linter.view.machines import INSTANCE_LABEL, pool_requirement
 from trainwright.linter.view.nodepools import CAPACITY, decided_elsewhere, pool_accelerated
-from trainwright.linter.view.pods import PodGroup
 
 _LABELS = (INSTANCE_LABEL, "topology.kubernetes.io/zone", CAPACITY)
 
@@ -30,15 +29,20 @@ class NoPoolForSelector(PodRule):
         group = subject.group
         if not group.accelerated or group.spec.open or subject.job.frontend.endswith("Runtime"):
             return
-        pools = project.related(subject.job.document, "NodePool")
-        offering = [pool for pool in pools if pool_accelerated(pool)]
-        if not offering or any(decided_elsewhere(pool) for pool in pools):
+        selected = {label: values for label in _LABELS if (values := group.selected(label))}
+        lacking, beside = None, False
+        for pool in project.related(subject.job.document, "NodePool") if selected else ():
+            if decided_elsewhere(pool):
+                return
+            if pool_accelerated(pool):
+                found = _lacks(pool, selected)
+                if found is None:
+                    return
+                lacking = lacking or found
+                beside = beside or pool.text.root() is subject.job.document.text.root()
+        if lacking is None:
             return
-        lacking = [found for pool in offering if (found := _lacks(pool, group)) is not None]
-        if len(lacking) < len(offering):
-            return
-        chosen, label, allowed = lacking[0]
-        beside = any(pool.text.root() is subject.job.document.text.root() for pool in offering)
+        chosen, label, allowed = lacking
         yield self.hit(
             chosen,
             f"the pods select {label} {chosen.value}, and the NodePools here that have accelerators offer "
@@ -50,11 +54,10 @@ class NoPoolForSelector(PodRule):
         )
 
 
-def _lacks(pool: KubernetesObject, group: PodGroup) -> tuple[Known[str], str, set[str]] | None:
+def _lacks(pool: KubernetesObject, selected: dict[str, list[Known[str]]]) -> tuple[Known[str], str, set[str]] | None:
     """The first selected value that a pool does not allow, its label, and what the pool allows."""
-    for label in _LABELS:
+    for label, chosen in selected.items():
         allowed = pool_requirement(pool, label)
-        chosen = group.selected(label)
-        if allowed and chosen and not {one.value for one in chosen} & {one.value for one in allowed}:
+        if allowed and not {one.value for one in chosen} & {one.value for one in allowed}:
             return chosen[0], label, {one.value for one in allowed}
     return None

@@ -50,7 +50,7 @@ class UnknownField(ObjectRule):
                 continue
             place = ".".join(departure.path) or "the object"
             known = list(departure.shape.fields)
-            near = did_you_mean(departure.name, known)
+            near = did_you_mean(departure.name, [*known, *_OTHER_RULES.get(subject.kind, ())])
             home = elsewhere(departure.tree, departure.name)
             where = f"{departure.tree.component} {departure.tree.version}"
             sure = departure.tree.component not in _YOUNG

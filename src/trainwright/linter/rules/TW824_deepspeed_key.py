@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -28,6 +29,7 @@ class DeepspeedKey(ConfigRule):
 
     def check(self, subject: ConfigDocument, project: Project) -> Iterator[Hit]:
         """Unknown and retired keys."""
+        yield from self._top_level(subject)
         section = subject.get("zero_optimization")
         for table in ("zero_optimization", "offload_param", "offload_optimizer"):
             path = () if table == "zero_optimization" else (table,)
@@ -46,3 +48,19 @@ class DeepspeedKey(ConfigRule):
                         similar or f"one of DeepSpeed's keys of {table}",
                         severity=None if similar else "warning",
                     )
+
+    def _top_level(self, subject: ConfigDocument) -> Iterator[Hit]:
+        """Misspelt keys of the file itself, which DeepSpeed does not read and does not refuse."""
+        rows = read_rows("deepspeed_keys")["top_level"]
+        known = [*rows["passed_on"], *rows["refused"]]
+        for key, _ in subject.node.pairs():
+            near = difflib.get_close_matches(key.raw, known, 1, 0.9)
+            if near and key.raw not in known and not key.unknown:
+                yield self.hit(
+                    key,
+                    f"DeepSpeed has no key {key.raw} and says nothing about keys that it does not know: what "
+                    f"it should "
+                    "set stays at its default",
+                    f"did you mean {near[0]}?",
+                    severity="warning",
+                )

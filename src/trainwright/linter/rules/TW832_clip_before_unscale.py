@@ -28,8 +28,10 @@ class ClipBeforeUnscale(PythonRule):
     def check(self, subject: PythonDocument, project: Project) -> Iterator[Hit]:
         """Clipping in a file with an active scaler and no unscaling before it."""
         scalers = [c for c in calls_of(subject, *_SCALERS) if literal(c.keyword("enabled")) is not False]
-        stepped = any(True for _ in calls_of(subject, ".scale"))
-        if not scalers or not stepped:
+        receivers = {call.name.rpartition(".")[0] for call in calls_of(subject, ".scale")}
+        # A scaler that comes as an argument: it scales, and steps or updates.
+        given = receivers & {call.name.rpartition(".")[0] for call in calls_of(subject, ".update")}
+        if not receivers or not (scalers or any("scaler" in name.lower() for name in given)):
             return
         unscaled = [call.node.lineno for call in calls_of(subject, ".unscale_", ".unscale_gradients")]
         for call in calls_of(subject, *_CLIP):

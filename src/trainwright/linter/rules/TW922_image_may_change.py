@@ -22,7 +22,7 @@ class ImageMayChange(PodRule):
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
         """Images of accelerated containers."""
-        several = (subject.group.count.known or 1) > 1
+        several = (subject.group.count.known or 1) > 1 or subject.job.multi_node
         for container in subject.group.accelerated:
             image = container.image
             name = image.string

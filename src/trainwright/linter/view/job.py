@@ -101,6 +101,9 @@ class JobLaunch:
                 return Known(1, step.name.span)
             return allocation.node_count if allocation is not None else Unknown(step.name.span)
         if self.tool == "mpirun":
+            total, each = self.flags.number("np").known, self.flags.number("npernode").known
+            if allocation is None and total and each and total % each == 0:
+                return Known(total // each, self.span)
             return allocation.node_count if allocation is not None else Unknown(self.span)
         if allocation is not None:
             if "background" in self.launch.context or "loop" in self.launch.context:
@@ -137,6 +140,9 @@ class JobLaunch:
             for name in names:
                 variable = self.env(f"PET_{name.upper()}")
                 if variable is not None:
+                    stated = self.job.get("spec", "nprocPerNode") if name == "nproc_per_node" else None
+                    if stated is not None and stated.exists and self.job.frontend == "PyTorchJob":
+                        return Known(stated.raw, stated.span) if not stated.unknown else Unknown(stated.span)
                     return variable.value if variable.place else Unknown(self.span)
             if self.container is not None and self.container.env_open:
                 return Unknown(self.span)

@@ -6,6 +6,7 @@ Takes KubernetesObjects of kind NodePool; gives plain values. What a template or
 from __future__ import annotations
 
 import re
+from weakref import WeakKeyDictionary
 
 from trainwright.facts import node_types
 from trainwright.facts.node_types import NodeType
@@ -23,6 +24,7 @@ _GPU_KEYS = ("karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-
              "karpenter.k8s.aws/instance-gpu-manufacturer", "karpenter.k8s.aws/instance-accelerator-name",
              "karpenter.k8s.aws/instance-accelerator-count")  # fmt: skip
 _FAMILIES = re.compile(r"^(p\d|g[3-9]|trn|inf|dl)")
+_ACCELERATED: WeakKeyDictionary[KubernetesObject, bool] = WeakKeyDictionary()  # asked for every pair of job and pool
 _UNIT = {"h": 1.0, "m": 1 / 60, "s": 1 / 3600}
 
 
@@ -47,6 +49,13 @@ def pool_types(pool: KubernetesObject) -> list[tuple[Known[str], NodeType]]:
 
 def pool_accelerated(pool: KubernetesObject) -> bool:
     """Whether a pool is for accelerators: by its types, families, GPU requirements, taints or limits."""
+    known = _ACCELERATED.get(pool)
+    if known is None:
+        known = _ACCELERATED[pool] = _is_accelerated(pool)
+    return known
+
+
+def _is_accelerated(pool: KubernetesObject) -> bool:
     if any(known.count for _, known in pool_types(pool)):
         return True
     spec = pool.get("spec", "template", "spec")
