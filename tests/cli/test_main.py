@@ -142,6 +142,28 @@ def test_a_job_in_the_background_stays_deaf(interrupts: None) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    line = f"cd {here}; rmdir {here}; unset TRAINWRIGHT_RUNS; {sys.executable} -m trainwright ls"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "trainwright: the folder that you stand in is gone; cd to another one\n",
+    )
+
+
+def test_what_the_machine_refuses_is_told_with_its_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(kind: str = "run") -> None:
+        raise PermissionError(13, "Permission denied", "/there/x.json")
+
+    monkeypatch.setattr(cli, "_load", lambda function: refused)
+    assert cli._run(["schema"]) == 3
+    assert capsys.readouterr().err == "trainwright: /there/x.json: Permission denied\n"
+
+
 def test_a_file_that_ends_too_early_is_no_interruption(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,8 +116,9 @@ def _unexpected(error: Exception, wants_json: bool) -> int:
         raise error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, OSError) and error.errno is not None:  # disk full, permission: the machine's, not ours
+        told = _of_the_machine(error)
         _complain(
-            {"error": text, "exit_code": Exit.UNREACHABLE} if wants_json else f"trainwright: {error}", wants_json
+            {"error": told, "exit_code": Exit.UNREACHABLE} if wants_json else f"trainwright: {told}", wants_json
         )
         return Exit.UNREACHABLE
     way_out = "this is a defect of trainwright; TRAINWRIGHT_DEBUG=1 shows where"
@@ -128,6 +129,17 @@ def _unexpected(error: Exception, wants_json: bool) -> int:
         wants_json,
     )
     return Exit.INTERNAL
+
+
+def _of_the_machine(error: OSError) -> str:
+    """The file and what is wrong with it, without numbers that only a C program knows."""
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    try:
+        os.getcwd()
+    except OSError:
+        return "the folder that you stand in is gone; cd to another one"
+    return str(error.strerror or error)
 
 
 def _sentence(error: TrainwrightError) -> str:
