@@ -141,6 +141,19 @@ def test_tensor_parallelism_across_nodes_costs_more_than_inside() -> None:
     assert outside.seconds.tp > 3 * inside.seconds.tp
 
 
+def test_a_stack_that_gathers_at_the_end_of_the_update_waits_for_it() -> None:
+    dims = gpt(4096, 8, 32, 32000, tied=False)
+    machine = machine_of(instances.get("dgx-h100"), 8)
+    layout = Layout(dp_shard=64, zero=1, micro_batches=8, stages=(8,))
+    times = {}
+    for overlap in (True, False):
+        constants = constants_for("h100", "nvswitch", "nanotron", {"stack": {"gather_overlap": overlap}})
+        model = StepModel(Workload(dims, 4096, 512, recipe="nanotron", stack="nanotron"), machine, constants)
+        times[overlap] = model.seconds(layout, layout.stages)
+        gather = model.network.all_gather(dims.params * 2, model.groups(layout)["dp_shard"])
+    assert 0.7 * gather < times[False].dp - times[True].dp <= gather
+
+
 def test_lora_is_faster_and_smaller_than_training_all_weights() -> None:
     layout = Layout(dp_shard=32, zero=3, micro_batches=8)
     full = evaluate(model(), layout)

@@ -92,6 +92,8 @@ class StackConstants:
     adapter_linears: int
     #: Gradient reduction and parameter gathering run during compute.
     dp_overlap: bool
+    #: Parameters updated in shards are gathered beside the next forward pass, not at the end of the update.
+    gather_overlap: bool
     #: Share of the compute window that overlapped collectives may really use.
     overlap_window: float
     #: Slow-down of compute while a collective runs beside it.

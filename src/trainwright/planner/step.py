@@ -226,23 +226,26 @@ class StepModel:
         share = 1.0 if w.method == "full" else w.lora_params / max(1, w.dims.params)
         held = (dense + experts) * share
         g = groups["dp_shard"]
-        total = 0.0
+        total = gathered = 0.0
         size = held * w.state.reduced
         if g.size > 1 and cut.zero < 3:
             if cut.zero == 0:
                 total += net.all_reduce(size, g)
             else:
-                total += net.all_gather(held * w.state.gathered, g)
+                gathered = net.all_gather(held * w.state.gathered, g)
                 if not (cut.zero == 2 and w.state.fsdp):  # there each micro-batch has scattered its own
                     total += net.all_gather(size, g)
         if cut.dp_replicate > 1:
             part = size / g.size if cut.zero >= 1 else size
             total += net.all_reduce(part, groups["dp_replicate"])
         if not stack.dp_overlap:
-            return total
-        # Reduction hides behind the last micro-batch's backward, gathering behind the first one's forward.
+            return total + gathered
+        # Reduction hides behind the last micro-batch's backward, gathering behind the first one's forward where a
+        # stack does not wait for it at the end of the update.
+        waits = 0.0 if stack.gather_overlap or w.state.fsdp else gathered
+        total += gathered - waits
         window = stage_seconds * stack.overlap_window
-        return max(0.0, total - window) + stack.overlap_slowdown * min(total, window)
+        return max(0.0, total - window) + stack.overlap_slowdown * min(total, window) + waits
 
     def _optimizer(self, cut: Cut, dense: float, experts: float) -> float:
         w = self.workload
