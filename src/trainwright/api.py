@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainwright.errors import Problem
     from trainwright.linter.finding import Finding
     from trainwright.planner.plan import Plan
     from trainwright.runs.state import JobRef, JobState
@@ -32,6 +33,13 @@ def plan(loaded: Loaded) -> Plan:
     from trainwright.planner.for_spec import plan_spec
 
     return plan_local(loaded) if loaded.spec.compute.instance == "local" else plan_spec(loaded)
+
+
+def missing(loaded: Loaded) -> list[Problem]:
+    """Paths of a spec that lead nowhere on this machine, each at its line and column."""
+    from trainwright.spec.present import missing as missing_here
+
+    return missing_here(loaded)
 
 
 def render(

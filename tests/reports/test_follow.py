@@ -79,3 +79,32 @@ def test_numbers_are_written_as_people_read_them() -> None:
     assert [bytes_(b) for b in (5, 2**31, None)] == ["5 B", "2.0 GiB", "–"]
     assert [amount(a) for a in (3.21, 1012.3, 1.2e6, float("nan"))] == ["3.21", "1,012", "1.2 M", "–"]
     assert [number(n) for n in (2.5, 0.0001, 12345.6, None)] == ["2.5", "0.0001", "1.235e+04", "–"]
+
+
+def test_one_long_step_does_not_lengthen_the_rest(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    follower = Follower(folder)
+    jsonl.append(folder.events / "1-0.jsonl", {"t": 0.0, "kind": "started", "rank": 0, "steps": 10})
+    for number_ in range(1, 5):
+        jsonl.append(folder.metrics, step(number_, float(number_)))
+    jsonl.append(folder.metrics, {**step(5, 90.0), "seconds": 80.0})  # an evaluation was in between
+    assert follower.lines()[-1].endswith("  10s left")
+
+
+def test_a_failure_of_an_earlier_attempt_does_not_look_new(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    for attempt in (1, 2):
+        event = {"t": 1.0, "kind": "failed", "rank": "s", "stage": "prepare", "exception": "no file"}
+        event["attempt"] = attempt
+        jsonl.append(folder.events / f"{attempt}-s.jsonl", event)
+    assert Follower(folder, attempt=2).lines() == [
+        "  earlier, in attempt 1, failed on prepare: no file", "  failed on prepare: no file"
+    ]  # fmt: skip
+
+
+def test_a_signal_that_the_supervisor_passes_on_is_told_once(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    for rank in ("s", 0):
+        event = {"t": 1.0, "kind": "signal", "rank": rank, "attempt": 1, "signal": "SIGTERM"}
+        jsonl.append(folder.events / f"1-{rank}.jsonl", event)
+    assert len(Follower(folder).lines()) == 1

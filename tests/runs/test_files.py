@@ -115,6 +115,9 @@ def test_a_run_is_found_by_id_prefix_folder_or_as_the_newest(tmp_path: Path) -> 
     assert folders.find("ab-00000000", tmp_path).run_id == "ab-00000000"
     assert folders.find(str(tmp_path / "aa-00000000")).run_id == "aa-00000000"
     assert folders.find(None, tmp_path).run_id == "ab-00000000.2"
+    make_run(tmp_path, "ab-2-00000000")
+    make_run(tmp_path, "ab-ffffffff")
+    assert folders.find("ab", tmp_path).run_id == "ab-ffffffff", "a whole name, of several runs the newest"
     with pytest.raises(InputError, match="fits aa-00000000, ab-00000000"):
         folders.find("a", tmp_path)
     with pytest.raises(InputError, match="did you mean aa-00000000"):

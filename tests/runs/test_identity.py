@@ -25,3 +25,7 @@ def test_fresh_counts_up_and_newest_finds_the_last() -> None:
     assert identity.newest("a-00000000", taken) == "a-00000000.10"
     assert identity.newest("c-00000000", taken) is None
     assert identity.kubernetes_name("a-00000000.2") == "a-00000000-2"
+
+
+def test_the_name_in_a_run_id() -> None:
+    assert [identity.name_of(run) for run in ("x-0a1b2c3d", "a-b-0a1b2c3d.2")] == ["x", "a-b"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trainwright.cli.output import Output, emit, is_terminal
+from trainwright.cli.output import Output, as_typed, emit, is_terminal
 from trainwright.runs.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -24,15 +24,16 @@ def follow_to_the_end(target: Any, ref: Any, output: Output) -> None:
     from trainwright.reports.summary import summary, summary_lines
 
     folder = target.folder(ref)
-    follower = Follower(folder)
     state = target.status(ref)
+    follower = Follower(folder, state.attempt)
     changed = _changed(folder) if state.final else []  # it was there already, and is only told about
     if output is Output.text and not state.final:
         try:
             state = _show(target, ref, follower)
         except KeyboardInterrupt:
             name = folder.run_id
-            print(f"\nthe run goes on. Watch it: trainwright logs -f {name}   Stop it: trainwright cancel {name}")
+            ways = f"Watch it: trainwright logs -f {name}   Stop it: trainwright cancel {name}"
+            print(f"\nthe run goes on. {as_typed(ways)}")
             raise typer.Exit(Exit.INTERRUPTED) from None
     while not state.final:
         time.sleep(_PAUSE)
@@ -40,6 +41,7 @@ def follow_to_the_end(target: Any, ref: Any, output: Output) -> None:
     lines = summary_lines(folder, state)
     if changed:
         lines.insert(-1, f"note    the data changed since ({', '.join(changed)}): --fresh trains on it")
+    lines[-1] = as_typed(lines[-1])
     emit({**summary(folder, state), "changed_sources": changed}, "\n".join(lines), output)
     raise typer.Exit(Exit.YES if state.phase == "SUCCEEDED" else Exit.NO)
 

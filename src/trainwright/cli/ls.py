@@ -40,6 +40,8 @@ def ls(
         rows.append(row(folder.run_id, name, state, step, now))
         values.append({"run": folder.run_id, "target": name, **state.to_dict(), "step": step.step if step else None})
     nothing = f"no runs in {where}; start one with `trainwright run SPEC`"
+    if folders:
+        nothing = f"none of the {len(folders)} runs in {where} is live"
     emit(values, table(rows, shutil.get_terminal_size((160, 24)).columns) if rows else nothing, output)
 
 

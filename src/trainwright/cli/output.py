@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -45,3 +48,13 @@ def emit(value: Any, text: str, output: Output) -> None:
 def is_terminal() -> bool:
     """True when a person watches: colours, live lines and progress bars are welcome."""
     return sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def as_typed(line: str) -> str:
+    """A line with commands as this person can type them: by path where the program is not on PATH."""
+    program = sys.argv[0]
+    if shutil.which("trainwright") or os.path.basename(program) != "trainwright":
+        return line
+    near = os.path.relpath(program)
+    shown = near if not near.startswith("..") else program
+    return re.sub(r"\btrainwright (?=[a-z])", lambda _: f"{shown} ", line)

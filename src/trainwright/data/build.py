@@ -142,7 +142,7 @@ class Builder:
         if len(self.bad) < LISTED:
             self.bad.append(f"{self._place(file, line)}: {why}")
         if self._settings.bad_rows == 0 and self.counts.bad_rows >= LISTED:
-            refuse_bad_rows(self.counts.rows, self.counts.bad_rows, self.bad, 0.0)
+            refuse_bad_rows(self.counts.rows, self.counts.bad_rows, self.bad, 0.0, so_far=True)
 
     def _place(self, file: int, line: int) -> str:
         name = self._now.name(file)
@@ -246,12 +246,17 @@ class Builder:
             source.counts.sequences += 1
 
 
-def refuse_bad_rows(rows: int, bad: int, listed: list[str], tolerated: float) -> None:
-    """Raise InputError when more than the tolerated share of rows is bad; the first ones are named."""
+def refuse_bad_rows(rows: int, bad: int, listed: list[str], tolerated: float, *, so_far: bool = False) -> None:
+    """Raise InputError when more than the tolerated share of rows is bad; the first ones are named.
+
+    ``so_far``: reading stopped there, and nobody knows how many there are.
+    """
     if bad <= tolerated * rows:
         return
     more = [f"… and {bad - len(listed)} more"] if bad > len(listed) else []
     share = f"{bad} of {rows} rows are bad ({bad / rows:.2%}); data.bad_rows allows {tolerated:.2%}"
+    if so_far:
+        share = f"at least {bad} rows are bad, where reading stopped; data.bad_rows allows none"
     if listed:
         share += f"; the first: {listed[0]}"  # a screen shows the last line of a stage alone
     instead = "mend or remove them, or raise data.bad_rows"

@@ -5,9 +5,11 @@ Reads the run folder only, so that it works for any target and can stop and star
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from trainwright import plain_json
@@ -43,15 +45,21 @@ class _Tail:
 
 
 class Follower:
-    """``lines()`` gives what happened since the last call; ``live()`` the one line that changes in place."""
+    """``lines()`` gives what happened since the last call; ``live()`` the one line that changes in place.
 
-    def __init__(self, folder: RunFolder):
+    ``attempt`` is the one that runs now: failures of earlier ones are told as what they are.
+    """
+
+    def __init__(self, folder: RunFolder, attempt: int = 1):
         self._folder = folder
         self._metrics = _Tail(folder.metrics)
         self._events: dict[Path, _Tail] = {}
         self._total_steps: int | None = None
         self._last_step: dict[str, Any] | None = None
+        self._seconds: deque[float] = deque(maxlen=5)
         self._stage = ""
+        self._signalled: set[object] = set()  # attempts whose signal was told
+        self._attempt = attempt
 
     def lines(self) -> list[str]:
         """Lines to print for good, oldest first."""
@@ -103,6 +111,9 @@ class Follower:
                 f" ({bytes_(event['bytes'])})" if "bytes" in event else ""
             )
         if kind == "signal" and first:
+            if event.get("attempt") in self._signalled:  # the supervisor's and rank 0's are one
+                return None
+            self._signalled.add(event.get("attempt"))
             return f"  {event.get('signal', 'signal')} received: finishing the step, then saving"
         if kind == "restarted":
             return (
@@ -112,7 +123,9 @@ class Follower:
             )
         if kind == "failed":
             said = event.get("exception") or event.get("line") or f"exit code {event.get('code')}"
-            return f"  failed on {_who(event)}: {said}"
+            number = event.get("attempt")
+            earlier = f"earlier, in attempt {number}, " if type(number) is int and number < self._attempt else ""
+            return f"  {earlier}failed on {_who(event)}: {said}"
         return None
 
     def _metric_line(self, record: dict[str, Any]) -> str | None:
@@ -123,6 +136,8 @@ class Follower:
             )
         if record.get("kind") == "step":
             self._last_step = record
+            if isinstance(record.get("seconds"), int | float):
+                self._seconds.append(float(record["seconds"]))
             return "  " + self._step_line(record)
         return None
 
@@ -142,9 +157,10 @@ class Follower:
 
     def _time_left(self, record: dict[str, Any]) -> str:
         step, total = int(record.get("step", 0)), self._total_steps
-        if not total or step >= total or not isinstance(record.get("seconds"), int | float):
+        if not total or step >= total or not self._seconds:
             return ""
-        return f"{duration((total - step) * float(record['seconds']))} left"
+        # an evaluation or a save makes one step long, and says nothing of the others
+        return f"{duration((total - step) * median(self._seconds))} left"
 
 
 def _time(record: dict[str, Any]) -> float:

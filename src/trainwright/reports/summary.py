@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
-from trainwright.errors import SystemUnreachable
+from trainwright.errors import SystemUnreachable, TrainwrightError
 from trainwright.reports.evaluation_file import read_evaluation
 from trainwright.reports.words import duration, number
 from trainwright.runs.events import read_events
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.measurements import read_metrics
 from trainwright.runs.state import JobState
+
+_FEW_STEPS = 10
+_FEW_TOKENS = 1000
 
 
 def summary(folder: RunFolder, state: JobState) -> dict[str, Any]:
@@ -27,7 +31,8 @@ def summary(folder: RunFolder, state: JobState) -> dict[str, Any]:
         "steps": steps[-1].get("step") if steps else None,
         "loss": steps[-1].get("loss") if steps else None,
         "baseline": evals[0].get("eval_loss") if evals else None,
-        "eval_loss": evals[-1].get("eval_loss") if evals else None,
+        "eval_loss": evals[-1].get("eval_loss") if len(evals) > 1 else None,
+        "eval_tokens": evals[-1].get("eval_tokens") if len(evals) > 1 else None,
         "seconds": _seconds(folder),
         "samples": evaluation["samples"],
         "registered": evaluation["registered"],
@@ -44,6 +49,7 @@ def summary_lines(folder: RunFolder, state: JobState) -> list[str]:
     lines = [_headline(told, state)]
     if told["baseline"] is not None and told["eval_loss"] is not None:
         lines.append(f"held-out loss {number(told['baseline'])} before, {number(told['eval_loss'])} after")
+    lines += _doubts(folder, told)
     if told["samples"]:
         lines += ["", *_sample(told["samples"][0]), ""]
     if state.phase == "SUCCEEDED":
@@ -57,6 +63,24 @@ def summary_lines(folder: RunFolder, state: JobState) -> list[str]:
             lines.append(f"{name:<7} {_short(told[key])}")
     lines.append(f"next    {_next(folder, state, told)}")
     return lines
+
+
+def _doubts(folder: RunFolder, told: dict[str, Any]) -> list[str]:
+    """What a small data set did without an error: a person should know before trusting the result."""
+    found = []
+    try:
+        duration_ = folder.spec().duration
+    except TrainwrightError:
+        return []
+    if told["steps"] and told["steps"] < _FEW_STEPS and duration_.unit == "epochs":
+        steps = "one step" if told["steps"] == 1 else f"{told['steps']} steps"
+        found.append(
+            f"note    {duration_} of this data: {steps}; a smaller global_batch_size or more epochs make more"
+        )
+    tokens = told["eval_tokens"]
+    if tokens and tokens < _FEW_TOKENS:
+        found.append(f"note    the held-out loss stands on {tokens} tokens only; data.eval_fraction holds out more")
+    return found
 
 
 def _headline(told: dict[str, Any], state: JobState) -> str:
@@ -73,7 +97,7 @@ def _sample(sample: dict[str, Any]) -> list[str]:
 
 def _next(folder: RunFolder, state: JobState, told: dict[str, Any]) -> str:
     if state.phase == "SUCCEEDED" and told["model"]:
-        return f'trainwright sample {folder.run_id} "def add(a, b):"'
+        return f"trainwright sample {folder.run_id} {_prompt(told)}"
     if state.phase == "SUCCEEDED":
         return f"trainwright report {folder.run_id}"
     if state.reason is not None and state.reason.next_step:
@@ -81,6 +105,12 @@ def _next(folder: RunFolder, state: JobState, told: dict[str, Any]) -> str:
     if state.phase == "CANCELLED":
         return f"trainwright resume {folder.run_id}"
     return f"trainwright logs {folder.run_id}"
+
+
+def _prompt(told: dict[str, Any]) -> str:
+    """A prompt of the run's own, for a shell; else one for any text."""
+    own = next((str(s["prompt"]) for s in told["samples"] if isinstance(s, dict) and s.get("prompt")), "")
+    return shlex.quote(own if own.isprintable() and 0 < len(own) <= 60 else "Once upon a time")
 
 
 def _metrics(folder: RunFolder) -> list[dict[str, Any]]:

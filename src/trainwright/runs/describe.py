@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from trainwright import plain_json
 from trainwright.runs.state import JobState
 from trainwright.runs.steps import Step
 
@@ -70,10 +71,17 @@ _ABOVE = {"h": 24, "m": 60, "s": 60}
 def event_line(event: dict[str, Any], clock: str) -> str:
     """One event as a line; ``clock`` is its time as it is to be shown."""
     rank = event.get("rank")
-    who = "supervisor" if rank == "s" else f"rank {rank}"
+    who = {"s": "supervisor", "f": "finish"}.get(str(rank), f"rank {rank}")
     head = {"v", "t", "run_id", "attempt", "rank", "kind"}
     details = " ".join(
-        f"{name}={value}" for name, value in event.items() if name not in head and value not in ("", None)
+        f"{name}={_plain(value)}" for name, value in event.items() if name not in head and value not in ("", None)
     )
     text = f"{clock}  {event.get('attempt')}  {who:<10}  {event.get('kind'):<10}  {details}".rstrip()
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _plain(value: Any) -> str:
+    """A value as JSON has it; of what has a place, the place."""
+    if isinstance(value, dict):
+        return str(value["path"]) if "path" in value else plain_json.dumps(value)
+    return plain_json.dumps(value) if isinstance(value, list | bool) else str(value)

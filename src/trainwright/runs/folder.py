@@ -147,7 +147,10 @@ def list_runs(runs: Path) -> list[RunFolder]:
 
 
 def find(name: str | None, runs: Path | None = None) -> RunFolder:
-    """The run a user means: a folder, a run id, a unique prefix, a spec's name, or nothing for the newest."""
+    """The run a user means: a folder, a run id, a spec's name (its newest run), or a unique prefix.
+
+    Without a name, the newest of all.
+    """
     if name and _holds_spec(Path(name)):
         return RunFolder(Path(name).absolute())
     where = runs or default_runs()
@@ -159,6 +162,9 @@ def find(name: str | None, runs: Path | None = None) -> RunFolder:
     by_id = {folder.run_id: folder for folder in everything}
     if name in by_id:
         return by_id[name]
+    named = [folder for folder in everything if identity.name_of(folder.run_id) == name]
+    if named:
+        return named[-1]
     near = [folder for folder in everything if folder.run_id.startswith(name)]
     families = {folder.run_id.partition(".")[0] for folder in near}
     if len(families) == 1:

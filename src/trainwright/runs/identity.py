@@ -25,6 +25,11 @@ def is_run_id(text: str) -> bool:
     return _RUN_ID.fullmatch(text) is not None
 
 
+def name_of(run: str) -> str:
+    """The spec's name in a run id: ``x`` of ``x-0a1b2c3d.2``."""
+    return run.partition(".")[0].rpartition("-")[0]
+
+
 def fresh(base: str, existing: set[str]) -> str:
     """The next free id of the same content: ``x``, then ``x.2``, ``x.3``, …"""
     number = 2

@@ -137,7 +137,7 @@ class Amount(_Quantity):
             return cls(Duration.parse(text).seconds, "time")
         except ValueError:
             raise ValueError(
-                f"{text!r} is no amount of training; write for example 200 steps, 2e9 tokens, 3 epochs or 30m"
+                f"{text!r} is no amount of training; write for example 200 steps, 2e9 tokens or 3 epochs"
             ) from None
 
     @classmethod

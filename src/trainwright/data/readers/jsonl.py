@@ -56,7 +56,7 @@ def _open(path: Path) -> BinaryIO:
 
 def _parse(line: bytes, field: str | None) -> Content | RowError:
     try:
-        return content(json.loads(line), field)
+        return content(json.loads(line.rstrip()), field)  # a column beyond the line would be one of the next
     except json.JSONDecodeError as error:
         return RowError(f"is no JSON: {error.msg} at column {error.colno}")
     except UnicodeDecodeError as error:

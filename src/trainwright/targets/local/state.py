@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainwright.runs.events import read_events
-from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.exit_codes import Exit, TrainExit
 from trainwright.runs.failures import Failure, first_failure
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.state import JobState, Reason, ReasonClass
@@ -147,7 +147,10 @@ def _failed(seen: Snapshot, record: JobRecord) -> Reason:
         sentence, raw = (told, f"{raw}; {first}") if class_ == "oom" or code == TrainExit.RESUME_ME else (first, raw)
         raw = f"{raw}; {failure.log}" if failure.log else raw
     retry: Literal["none", "same-node-ok"] = "none" if class_ in ("user-error", "config") else "same-node-ok"
-    return _reason(id_, class_, sentence, f"{way_out}, then {_resume(seen)}", retry, raw)
+    then = f"{way_out}, then {_resume(seen)}"
+    if code == Exit.BAD_INPUT:  # a resume keeps the spec that the run began with
+        then += "; if the spec is what must change, trainwright run it again instead"
+    return _reason(id_, class_, sentence, then, retry, raw)
 
 
 def _judge(code: int, record: JobRecord) -> tuple[str, ReasonClass, str, str]:
@@ -180,7 +183,8 @@ def _reason(
     retry: Literal["none", "same-node-ok", "other-node", "after-wait"] = "none",
     raw: str = "",
 ) -> Reason:
-    return Reason(id_, class_, sentence.rstrip(".") + ".", next_step, retry, raw)
+    ended = sentence if sentence.endswith(("?", "!", "…")) else sentence.rstrip(".") + "."
+    return Reason(id_, class_, ended, next_step, retry, raw)
 
 
 def _name(stage: str | None) -> str:
