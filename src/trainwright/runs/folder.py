@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from dataclasses import dataclass
@@ -138,12 +139,11 @@ def default_runs() -> Path:
 
 
 def list_runs(runs: Path) -> list[RunFolder]:
-    """Every run in a folder, oldest first by the spec's time."""
+    """Every run in a folder, oldest first by the spec's time; one that lost its spec is a run while it has a job."""
     if not runs.is_dir():
         return []
-    found = [RunFolder(path) for path in runs.iterdir() if identity.is_run_id(path.name)]
-    found = [folder for folder in found if folder.spec_file.is_file()]
-    return sorted(found, key=lambda folder: folder.spec_file.stat().st_mtime)
+    found = [RunFolder(path) for path in runs.iterdir() if identity.is_run_id(path.name) and _is_run(path)]
+    return sorted(found, key=_submitted)
 
 
 def find(name: str | None, runs: Path | None = None) -> RunFolder:
@@ -151,7 +151,7 @@ def find(name: str | None, runs: Path | None = None) -> RunFolder:
 
     Without a name, the newest of all.
     """
-    if name and _holds_spec(Path(name)):
+    if name and _is_run(Path(name)):
         return RunFolder(Path(name).absolute())
     where = runs or default_runs()
     everything = list_runs(where)
@@ -173,9 +173,17 @@ def find(name: str | None, runs: Path | None = None) -> RunFolder:
     raise InputError([Problem(str(where), what=what, instead=did_you_mean(name, by_id))])
 
 
-def _holds_spec(folder: Path) -> bool:
+def _submitted(run: RunFolder) -> float:
+    for path in (run.spec_file, run.job_file, run.root):
+        with contextlib.suppress(OSError):  # removed at this moment
+            return path.stat().st_mtime
+    return 0.0
+
+
+def _is_run(folder: Path) -> bool:
+    run = RunFolder(folder)
     try:
-        return (folder / "spec.yaml").is_file()
+        return run.spec_file.is_file() or run.job_file.is_file()
     except OSError:  # longer than a name can be, or not ours to read: then it is no folder of a run
         return False
 

@@ -131,7 +131,7 @@ class Local:
     def cancel(self, ref: JobRef, *, grace_seconds: float | None = None) -> JobState:
         """Ask for a save and a stop; the supervisor kills what has not stopped after the grace."""
         run = self.folder(ref)
-        grace = grace_seconds if grace_seconds is not None else _settings(run).grace_seconds
+        grace = grace_seconds if grace_seconds is not None else _grace_of(run)
         supervisor = self._live_supervisor(run, grace)
         if supervisor is None:
             return self._cancel_dead(run)
@@ -314,6 +314,14 @@ def _is_rendered(run: RunFolder) -> bool:
 
 def _settings(run: RunFolder) -> Settings:
     return Settings.read(run.bundle / NAME)
+
+
+def _grace_of(run: RunFolder) -> float:
+    """The run's own grace, or the usual one for a damaged bundle: whatever lives can be stopped."""
+    try:
+        return _settings(run).grace_seconds
+    except InputError:
+        return Settings(()).grace_seconds
 
 
 def _runs_folder(bundle: Path, run_id: str, spec: RunSpec, runs: Path | None) -> Path:
