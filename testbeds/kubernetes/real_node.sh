@@ -17,10 +17,10 @@ for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/p
   echo "${setting#*=}" >"$file"
   mount --bind "$file" "/proc/sys/${setting%=*}"
 done
-# the kubelet counts processors here. The node claims eight, so that ordinary pods fit on a small machine; without a
+# the kubelet counts processors here. The node claims sixteen, so that ordinary pods fit on a small machine; without a
 # topology it does not try to give out those that do not exist
 mount -t tmpfs tmpfs /sys/devices/system/node
 mount -t tmpfs tmpfs /sys/devices/system/cpu
-mkdir /sys/devices/system/cpu/cpu{0..7}
+mkdir /sys/devices/system/cpu/cpu{0..15}
 touch "$folder/ready"
 exec sleep infinity
