@@ -45,3 +45,15 @@ def test_what_only_shares_words_with_a_spec_is_left_alone(name: str, text: str) 
 def test_json_keys_that_yaml_cannot_hold_are_harmless(key: str) -> None:
     config = json.dumps({key: 1, "zero_optimization": {"stage": 1}}, ensure_ascii=False)
     assert "TW009" not in {f.rule for f in lint_texts({"ds.json": config}, Options(strict=True))}
+
+
+def test_a_sketch_on_a_page_is_no_error() -> None:
+    lone = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - name: a\n      image: b:1\n"
+    lone += "      resources: {requests: {nvidia.com/gpu: 1}}\n"
+    page = f"```yaml\n{lone}```\n"
+    assert [(f.rule, f.severity) for f in lint_texts({"kep.md": page}, Options(strict=True))] == [
+        ("TW202", "warning")
+    ]
+    assert [(f.rule, f.severity) for f in lint_texts({"pod.yaml": lone}, Options(strict=True))] == [
+        ("TW202", "error")
+    ]

@@ -19,7 +19,7 @@ EXTENSIONS: dict[str, Language] = {
         "shell",
     ".py": "python", ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
 }  # fmt: skip
-_OF_OTHERS = (".toml", ".ini", ".cfg", ".lock")
+_OF_OTHERS = (".toml", ".ini", ".cfg", ".lock", ".mk", "makefile", "dockerfile", "requirements.txt")
 TEMPLATE_SUFFIXES = (".tmpl", ".tpl", ".template", ".j2", ".jinja", ".jinja2", ".in", ".envsubst", ".example")
 FENCES: dict[str, Language] = {
     "yaml": "yaml", "yml": "yaml", "json": "json", "bash": "shell", "sh": "shell", "shell": "shell",

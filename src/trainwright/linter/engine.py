@@ -28,6 +28,8 @@ _PAGES = (".md", ".mdx", ".markdown")
 _OF_WHOLE_OBJECTS = ("files", "operators")
 """Categories that judge an object as the API server would, as rules on single objects do. A page shows pieces (and
 every option of a kind at once), and nobody submits the page."""
+_OF_SKETCHES = ("TW146", "TW149", "TW202", "TW203", "TW406", "TW516")
+"""Rules on what a sketch of a pod or of a command leaves out or writes loosely."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _run(rule_id: str, project: Project, options: Options) -> Iterator[Finding]:
 def _finding(rule: Rule[Any], hit: Hit) -> Finding:
     line, column, end_line, end_column = hit.span.extent
     severity: Severity = hit.severity or rule.severity
-    whole = rule.category in _OF_WHOLE_OBJECTS or isinstance(rule, ObjectRule)
+    whole = rule.category in _OF_WHOLE_OBJECTS or isinstance(rule, ObjectRule) or rule.id in _OF_SKETCHES
     if severity == "error" and whole and hit.span.path.endswith(_PAGES):
         severity = "warning"
     return Finding(rule.id, rule.category, severity, hit.span.path, line, column, end_line, end_column,

@@ -56,4 +56,5 @@ LAUNCH: dict[str, str] = {
     "TW151": "TW151_fewer_tasks_than_nodes:FewerTasksThanNodes",
     "TW152": "TW152_standalone_over_nodes:StandaloneOverNodes",
     "TW153": "TW153_service_selects_no_pod:ServiceSelectsNoPod",
+    "TW154": "TW154_names_wait_for_readiness:NamesWaitForReadiness",
 }

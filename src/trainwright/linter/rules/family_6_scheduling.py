@@ -33,4 +33,6 @@ SCHEDULING: dict[str, str] = {
     "TW629": "TW629_user_data_repeats_the_image:UserDataRepeatsTheImage",
     "TW630": "TW630_old_karpenter_names:OldKarpenterNames",
     "TW631": "TW631_no_pool_for_selector:NoPoolForSelector",
+    "TW632": "TW632_pool_without_limits:PoolWithoutLimits",
+    "TW633": "TW633_reserved_karpenter_names:ReservedKarpenterNames",
 }

@@ -18,6 +18,7 @@ PLATFORM: dict[str, str] = {
     "TW913": "TW913_efs_class_without_owner:EfsClassWithoutOwner",
     "TW914": "TW914_configuration_in_another_namespace:ConfigurationInAnotherNamespace",
     "TW915": "TW915_block_volume_bound_at_once:BlockVolumeBoundAtOnce",
+    "TW916": "TW916_recycled_csi_volume:RecycledCsiVolume",
     "TW920": "TW920_secret_in_plain_text:SecretInPlainText",
     "TW921": "TW921_privileged_training:PrivilegedTraining",
     "TW922": "TW922_image_may_change:ImageMayChange",
