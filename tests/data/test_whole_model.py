@@ -39,6 +39,9 @@ def test_a_whole_folder_passes(folder: Path) -> None:
         ("model.safetensors", (6).to_bytes(8, "little") + b'{"a":1}'[:6], "its header is no list of tensors"),
         ("config.json", b"\x00\x01", "config.json: model.path: is no JSON object"),
         ("config.json", b"[]", "config.json: model.path: is no JSON object"),
+        ("config.json", b'{"hidden_size": -5}', "config.json: model.path: hidden_size is -5, not a whole number"),
+        ("config.json", b'{"num_attention_heads": "four"}', 'num_attention_heads is "four", not a whole number'),
+        ("config.json", b'{"num_hidden_layers": [3]}', "num_hidden_layers is [3], not a whole number"),
         ("config.json", None, "holds no config.json"),
         ("model.safetensors", None, "holds no weights in safetensors format"),
         ("model.safetensors.index.json", b'{"weight_map": {"w": "model-2.safetensors"}}',
@@ -54,6 +57,27 @@ def test_what_is_wrong_is_told_with_the_file(folder: Path, name: str, content: b
     with pytest.raises(InputError) as caught:
         refuse_damaged(folder, weights=True)
     assert said in str(caught.value)
+
+
+def test_widths_that_differ_by_layer_pass(folder: Path) -> None:
+    (folder / "config.json").write_text('{"intermediate_size": [32, 64], "num_key_value_heads": null}')
+    refuse_damaged(folder, weights=True)
+
+
+def test_a_link_that_a_broken_download_left_is_named(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("../blobs/abc")
+    with pytest.raises(
+        InputError, match=r"model\.safetensors: model\.path: is a link to \.\./blobs/abc, which is not there"
+    ):
+        refuse_damaged(folder, weights=True)
+
+
+def test_a_folder_in_place_of_a_file_is_named(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").mkdir()
+    with pytest.raises(InputError, match=r"model\.safetensors: model\.path: cannot be read: Is a directory"):
+        refuse_damaged(folder, weights=True)
 
 
 def test_training_from_scratch_needs_no_weights(folder: Path) -> None:

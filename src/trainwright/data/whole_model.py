@@ -18,6 +18,8 @@ _LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, li
 _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _FIELD = "model.path"
 _AGAIN = "fetch the model again"
+_BY_LAYER = frozenset({"intermediate_size", "num_attention_heads", "num_key_value_heads"})  # a list in some families
+_COUNTS = ("hidden_size", "num_hidden_layers", "vocab_size", *sorted(_BY_LAYER))
 _OLD_WEIGHTS = ("pytorch_model*.bin", "*.ckpt", "tf_model.h5", "*.gguf")
 
 
@@ -36,8 +38,15 @@ def _config(folder: Path) -> Iterator[Problem]:
         what = f"{folder} holds no config.json" if folder.is_dir() else f"{folder} does not exist"
         yield _problem("spec.yaml", what, "name a folder in Hugging Face format, or a Hub id such as owner/name")
         return
-    if _object(path) is None:
+    values = _object(path)
+    if values is None:
         yield _problem(str(path), "is no JSON object", _AGAIN)
+        return
+    for name in _COUNTS:
+        value = values.get(name)  # null, and what is not there, mean a default
+        counts = value if isinstance(value, list) and value and name in _BY_LAYER else [value]
+        if value is not None and not all(type(count) is int and count > 0 for count in counts):
+            yield _problem(str(path), f"{name} is {json.dumps(value)}, not a whole number above 0", _AGAIN)
 
 
 def _weights(folder: Path) -> Iterator[Problem]:
@@ -65,6 +74,15 @@ def _weights(folder: Path) -> Iterator[Problem]:
 
 def _damage(path: Path) -> str:
     """What is wrong with a safetensors file as far as its header and size tell; empty when nothing is."""
+    try:
+        return _wrong_header(path)
+    except FileNotFoundError:
+        return f"is a link to {path.readlink()}, which is not there"  # as a download that broke off leaves it
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _wrong_header(path: Path) -> str:
     size = path.stat().st_size
     with path.open("rb") as handle:
         length = int.from_bytes(handle.read(_LENGTH_BYTES), "little")
@@ -86,7 +104,7 @@ def _damage(path: Path) -> str:
 def _object(path: Path) -> dict[str, Any] | None:
     try:
         value = plain_json.loads(path.read_bytes())
-    except ValueError:
+    except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
 
