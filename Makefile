@@ -8,7 +8,7 @@ ARGS ?=
 # test files run side by side: as many as there are cores, four at most
 WORKERS ?= $(shell n=$$(nproc); echo $$(( n < 4 ? n : 4 )))
 
-.PHONY: help install run test check slow parity fuzz beds bed-kubernetes bed-kubernetes-ci bed-ray bed-slurm bed-build clean
+.PHONY: help install run test check slow parity fuzz beds bed-kubernetes bed-kubernetes-ci bed-ray bed-slurm bed-slurm-24 bed-build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -83,6 +83,9 @@ bed-kubernetes-ci: $(VENV)/.tested ## of it, every story on JobSet and two on ea
 bed-ray: $(VENV)/.tested ## the suite on a real Ray: head and worker on this machine
 	$(UV) pip install --quiet --python $(BIN)/python "ray[default,train]==2.60.0"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/ray -m bed --durations 10 $(ARGS)
+
+bed-slurm-24: $(VENV)/.tested ## what differs on Debian 13's Slurm 24.11, in a chroot (root)
+	TRAINWRIGHT_SLURM_RELEASE=trixie OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/slurm -m "bed and versions" $(ARGS)
 
 bed-slurm: $(VENV)/.tested ## the suite on a real Slurm (root)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/beds/slurm -m bed --durations 10 $(ARGS)

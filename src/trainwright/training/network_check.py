@@ -35,7 +35,7 @@ class NetworkCheck:
         """A sentence once a rank of this node is known not to use EFA; empty before that, and when it does."""
         if not self.active or self.told:
             return self.told
-        for path in self._folder.glob(f"nccl-{socket.gethostname().partition('.')[0]}*.txt"):
+        for path in self._folder.glob(f"nccl-{socket.gethostname().partition('.')[0]}[-.]*.txt"):
             if path in self._known:
                 continue
             try:

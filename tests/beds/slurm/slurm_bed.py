@@ -21,6 +21,7 @@ from trainwright.runs.state import JobRef, JobState
 
 PATIENCE = 240.0  # seconds; only a run that hangs uses them up
 SCRIPTS = Path(__file__).parent / "scripts"
+EARLY = "early"  # how the names of jobs begin that are started before the first test, because they only wait
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Bed:
     folder: Path
     bin: Path
     here: Path = field(default_factory=Path)
+    before: tuple[str, ...] = ()  # what the command line is started by
 
     def on(self, host: str, *command: str, check: bool = True) -> str:
         """Run a command as a host of the bed; returns what it printed."""
@@ -47,18 +49,25 @@ class Bed:
         )
         return done.stdout + done.stderr
 
+    def queue(self) -> dict[str, str]:
+        """Job → name of all that is queued or runs, but for what was begun early and is looked at late."""
+        rows = (line.split(" ", 1) for line in self.slurm("squeue", "--noheader", "--format=%i %j").splitlines())
+        return {id_: name for id_, name in rows if not name.startswith(EARLY)}
+
     def clear(self) -> None:
-        """No jobs, all nodes in service."""
-        self.slurm("scancel", "--user=root")
-        if "idle" not in self.slurm("sinfo", "-h", "-p", "batch", "-o", "%t"):
+        """No jobs but the early ones, all nodes in service."""
+        left = self.queue()
+        if left:
+            self.slurm("scancel", *left)
+        if "idle" not in (states := self.slurm("sinfo", "-h", "-p", "batch", "-o", "%t")) and "mix" not in states:
             for node in ("n1", "n2"):
                 self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
-        wait(lambda: not self.slurm("squeue", "--noheader").strip(), "an empty queue")
+        wait(lambda: not self.queue(), "an empty queue")
 
     def restart_controller(self) -> None:
         """End slurmctld, leave Slurm alone for some seconds, and start it again."""
         self._bash("end slurmctld")
-        time.sleep(8)
+        time.sleep(4)
         self.up()
 
     def up(self) -> None:
@@ -85,10 +94,17 @@ class Bed:
         compute = {"nodes": nodes, "processes_per_node": 1}
         return self.write(name, train=own, compute=compute, global_batch_size=nodes, **fields)
 
+    def python(self, *arguments: str) -> str:
+        """Run Python where the command line runs; returns standard output."""
+        command = [*self.before, sys.executable, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def cli(self, *arguments: str, code: int | None = 0) -> str:
         """Run the command line to its end; returns standard output."""
         done = subprocess.run(
-            [sys.executable, "-m", "trainwright", *arguments],
+            [*self.before, sys.executable, "-m", "trainwright", *arguments],
             capture_output=True,
             text=True,
             timeout=600,
@@ -162,6 +178,15 @@ class Run:
     def wait_until_it_says(self, text: str, attempt: int = 1, rank: int = 0) -> None:
         """Until a rank printed a text."""
         wait(lambda: text in self.log(attempt, rank), f"{text!r} in the log of rank {rank}, attempt {attempt}")
+
+
+@dataclass(frozen=True)
+class Early:
+    """What needs Slurm's minute to be over, and so is started first and looked at last."""
+
+    run: Run
+    timeout: str  # a job
+    folder: Path
 
 
 def wait(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 import pytest
-from slurm_bed import Bed, wait
+from slurm_bed import Bed, Early, wait
 
 from trainwright.errors import TrainwrightError
 from trainwright.targets.reasons import explain
@@ -17,6 +17,8 @@ from trainwright.targets.slurm.client import Client
 from trainwright.targets.slurm.queue import Job
 from trainwright.targets.slurm.state import Snapshot, state_of
 from trainwright.targets.slurm.transport import Local
+
+pytestmark = pytest.mark.versions
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,11 @@ REFUSALS = [
     Case(("--reservation=none",), "slurm-submit-reservation", "config"),
 ]
 FAILURES = [
+    (("--time=1",), "slurm-state-timeout"),  # begun early
     (("--wrap=exit 1",), "slurm-user-error"),
     (("--wrap=exit 3",), "slurm-crash"),
     (("--wrap=kill -9 $$",), "slurm-exit-kill"),
     (("--wrap=true", "--output=/nowhere/x.log"), "slurm-exit-io"),
-    (("--time=1", "--wrap=sleep 200"), "slurm-state-timeout"),
     (("--wrap=sleep 200",), "slurm-state-cancelled"),
     (("--mem=50", "--wrap=srun python3 -c 'import time; x = b\"1\" * 300000000; time.sleep(60)'"),
      "slurm-log-memory-limit"),
@@ -153,11 +155,12 @@ def test_why_a_job_is_refused(bed: Bed, client: Client) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_why_a_job_failed(bed: Bed, client: Client) -> None:
+@pytest.mark.late
+def test_why_a_job_failed(bed: Bed, client: Client, early: Early) -> None:
     from trainwright.targets.reasons import earliest_cause
     from trainwright.targets.slurm.between import known_lines
 
-    ids = [queue(bed, "--time=5", *options) for options, _ in FAILURES]
+    ids = [early.timeout, *(queue(bed, "--time=5", *options) for options, _ in FAILURES[1:])]
     cancelled = next(id_ for id_, (_, reason) in zip(ids, FAILURES, strict=True) if reason == "slurm-state-cancelled")
     wait(lambda: client.jobs([cancelled])[cancelled].state == "RUNNING", "the job to be cancelled")
     bed.slurm("scancel", cancelled)
@@ -165,7 +168,8 @@ def test_why_a_job_failed(bed: Bed, client: Client) -> None:
     wrong = []
     for id_, (options, expected) in zip(ids, FAILURES, strict=True):
         job = client.jobs([id_])[id_]
-        says = earliest_cause(known_lines(bed.here / f"{id_}.log"))
+        folder = early.folder if id_ == early.timeout else bed.here
+        says = earliest_cause(known_lines(folder / f"{id_}.log"))
         state = state_of(Snapshot("x-00000001", {"train": job}, slurm_says=says))
         if state.reason is None or state.reason.id != expected or not state.final:
             wrong.append(f"{options}: {job} → {state}, not {expected}")
