@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -546,6 +547,16 @@ class TestWorkers:
         paths = [write_jsonl(numbered(5), f"{name}.jsonl") for name in "ab"]
         with pytest.raises(TrainwrightError, match=r"ended by signal 9.*set data.workers to a smaller number"):
             prepare(make_spec(*paths, workers=2), tmp_path / "cache")
+
+    def test_a_full_disk_is_the_machines_answer(
+        self, make_spec: SpecMaker, write_jsonl: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(preparing, "_write", full)
+        with pytest.raises(SystemUnreachable, match="No space left on device; free some space"):
+            prepare(make_spec(write_jsonl(numbered(4))), tmp_path / "cache")
 
     @pytest.mark.parametrize("workers", [1, 2])
     @pytest.mark.parametrize("damage", ["cut", "flipped", "longer"])

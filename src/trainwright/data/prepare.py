@@ -32,7 +32,7 @@ from trainwright.data.sources import FoundSource
 from trainwright.data.tasks import tasks_of
 from trainwright.data.tokenizer import Tokenizer, check_against_model, fingerprint
 from trainwright.data.vocabulary import flags_of
-from trainwright.errors import AnswerNo, InputError, Problem, TrainwrightError
+from trainwright.errors import AnswerNo, InputError, Problem, SystemUnreachable
 from trainwright.runs.progress import Progress
 from trainwright.spec.model import Data, Model, RunSpec
 
@@ -96,7 +96,7 @@ def prepare(spec: RunSpec, cache: Path, progress: Progress = silent) -> Prepared
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         way_out = "free some space, or name another storage" if full else "look at that path and its permissions"
-        raise TrainwrightError(f"{error.filename or final}: {error.strerror or error}", way_out) from error
+        raise SystemUnreachable(f"{error.filename or final}: {error.strerror or error}", way_out) from error
     return PreparedData.open(final)
 
 
