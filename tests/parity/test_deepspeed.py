@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import torch
 from parity import checks
 from parity.cases import Case
 from parity.pool import Pool
-from training.tiny import make_run
+from training.tiny import lines, make_run, train
 from trainwright.checkpoints.manager import CheckpointManager
 from trainwright.checkpoints.resume import at_step
+from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import RunFolder
 from trainwright.training.from_deepspeed import convert
 
@@ -162,3 +165,27 @@ def test_a_run_goes_on_under_another_engine_or_stage(
     for line in got:
         if line["kind"] == "step":
             assert line["loss"] == pytest.approx(steps[line["step"]], rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
+def test_a_signal_saves_and_asks_to_be_resumed_and_nothing_is_lost(
+    tmp_path: Path, tiny_model: Path, tiny_text: Path, number: signal.Signals
+) -> None:
+    fields: dict[str, Any] = {"layout": {"dp_shard": 2, "zero": 2}, "engine": "deepspeed", "duration": "60 steps"}
+    fields["checkpoint"] = {"every": "50 steps"}
+    whole = make_run(tmp_path / "whole" / "tiny-00000001", tiny_model, tiny_text, **fields)
+    parted = make_run(tmp_path / "parted" / "tiny-00000001", tiny_model, tiny_text, **fields)
+    process = train(parted, wait=False)
+    while process.poll() is None and not (parted.metrics.exists() and len(lines(parted, "step")) >= 3):
+        time.sleep(0.05)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == TrainExit.RESUME_ME, said
+    before = lines(parted, "step")[-1]["step"]
+    assert 3 <= before < 60
+    assert (parted.checkpoints / f"step-{before:08d}" / "manifest.json").is_file()
+    for run, attempt in ((parted, 2), (whole, 1)):
+        assert train(run, attempt).returncode == TrainExit.FINISHED
+    got, wanted = ([(x["step"], x["loss"], x["grad_norm"]) for x in lines(run, "step")] for run in (parted, whole))
+    assert got == wanted

@@ -42,6 +42,8 @@ def test_everything_that_deepspeed_cannot_do_is_said_at_once() -> None:
         assert words in said
     assert "dp_shard: 4" in said
     refuse(spec(engine="deepspeed", offload={"optimizer": "cpu"}), Layout(dp_shard=2, zero=2), "bf16", "cpu")
+    with pytest.raises(AnswerNo, match="checkpoints of state on drives are not proved"):
+        refuse(spec(engine="deepspeed", offload={"optimizer": "nvme"}), Layout(dp_shard=2, zero=2), "bf16", "cuda")
     with pytest.raises(AnswerNo, match="bf16 with zero 0"):
         refuse(spec(engine="deepspeed"), Layout(dp_shard=2, zero=0), "bf16", "cuda")
 

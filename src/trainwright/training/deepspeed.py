@@ -49,6 +49,8 @@ def refuse(spec: RunSpec, layout: Layout, precision: str, device_type: str) -> N
         found.append((f"offload.parameters is {spec.offload.parameters} with zero {layout.zero}", "zero: 3"))
     if spec.offload.optimizer != "none" and layout.zero < 1:
         found.append((f"offload.optimizer is {spec.offload.optimizer} with zero 0", "zero: 1, 2 or 3"))
+    if "nvme" in (spec.offload.optimizer, spec.offload.parameters):
+        found.append(("offload names nvme, and checkpoints of state on drives are not proved yet", "offload to cpu"))
     if spec.optimizer.name == "adafactor" and layout.zero:
         found.append(("optimizer.name is adafactor, and ZeRO flattens matrices", "adamw, or zero: 0"))
     if spec.compile:

@@ -91,7 +91,7 @@ def convert(
         "model": {_stripped(name, strip): value for name, value in model.items()},
         "optimizer": {_stripped(name, strip): value for name, value in states.items()},
     }
-    step, samples = int(first["global_steps"]), int(first.get("global_samples") or 0)
+    step, samples = int(first.get("global_steps") or 0), int(first.get("global_samples") or 0)
     progress = Progress(step=step, samples=samples, skipped=int(first.get("skipped_steps") or 0))
     state["trainer"] = {**counters(progress, _scale(parts[0])), "inputs": {}}
     _refuse_target(target, step)

@@ -33,7 +33,7 @@ class Weights:
         if not self._first:
             _materialise(self._network, kept)
             if kept != device:
-                _move_buffers(self._network, device)
+                move_buffers(self._network, device)
         parameters = dict(self._network.named_parameters(remove_duplicate=False))
         buffers = dict(self._network.named_buffers())
         with torch.no_grad():
@@ -81,7 +81,8 @@ def part_of(whole: Tensor, like: DTensor) -> Tensor:
     return part
 
 
-def _move_buffers(module: nn.Module, device: torch.device) -> None:
+def move_buffers(module: nn.Module, device: torch.device) -> None:
+    """Move what is no parameter."""
     for owner in module.modules():
         for name, buffer in owner.named_buffers(recurse=False):
             owner._buffers[name] = buffer.to(device)
