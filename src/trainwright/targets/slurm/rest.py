@@ -193,7 +193,8 @@ class Rest:
     def _delete(self, path: str) -> None:
         status, answer = self._call("DELETE", f"/slurm/v0.0.{self._version_of_api()}/{path}")
         # since 23.11 a refusal stands beside each job, and the status is that of success
-        each = answer.get("status") if isinstance(answer.get("status"), list) else []
+        status_of_each = answer.get("status")
+        each = status_of_each if isinstance(status_of_each, list) else []
         told = [str(one["error"].get("string") or "") for one in each if isinstance(one.get("error"), Mapping)]
         said = "; ".join(line for line in (_said(answer), *told) if line and line != "No error")
         if (status >= 300 or said) and status != 404 and not _GONE.search(said):
