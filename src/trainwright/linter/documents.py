@@ -49,6 +49,8 @@ class KubernetesObject(Document):
 
     node: Node = field(kw_only=True, repr=False)
     templated: bool = False
+    found: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What the view has read from it once: with many jobs and pools in one folder, every pair of them is compared."""
 
     def get(self, *path: str | int) -> Node:
         """The node at a path; see ``Node.get``."""

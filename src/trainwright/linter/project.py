@@ -152,6 +152,20 @@ class Project:
                     found[kind, place].append(document)
         return found
 
+    @cached_property
+    def _named(self) -> dict[tuple[str, str, str | None], list[KubernetesObject]]:
+        """The same by name as well."""
+        found: dict[tuple[str, str, str | None], list[KubernetesObject]] = defaultdict(list)
+        for (kind, place), objects in self._neighbours.items():
+            for document in objects:
+                found[kind, place, document.object_name].append(document)
+        return found
+
+    @cached_property
+    def _together(self) -> dict[tuple[tuple[str, ...], str], list[KubernetesObject]]:
+        """Objects of several kinds by place, gathered when they are first asked for."""
+        return {}
+
     def _places(self, document: Document) -> tuple[str, str]:
         """Where to look for what belongs with a document, nearest first."""
         return f"path:{document.path}", f"set:{self._set_of.get(id(document), '')}"
@@ -159,9 +173,14 @@ class Project:
     def related(self, document: Document, *kinds: str) -> list[KubernetesObject]:
         """Kubernetes objects of these kinds that belong with ``document``: those of its file, else of its set."""
         for place in self._places(document):
-            found = [o for kind in kinds for o in self._neighbours.get((kind, place), ()) if o is not document]
+            found = self._together.get((kinds, place))
+            if found is None:
+                found = [o for kind in kinds for o in self._neighbours.get((kind, place), ())]
+                self._together[kinds, place] = found
+            if isinstance(document, KubernetesObject) and document.kind in kinds:
+                found = [o for o in found if o is not document]
             if found:
-                return found
+                return list(found)
         return []
 
     def find(
@@ -172,7 +191,7 @@ class Project:
             return None
         named: list[KubernetesObject] = []
         for place in self._places(document):
-            named = named or [o for o in self._neighbours.get((kind, place), ()) if o.object_name == name]
+            named = named or self._named.get((kind, place, name), [])
         matching = [o for o in named if (o.namespace or "default") == (namespace or "default")] or named
         return matching[0] if len(matching) == 1 else None
 

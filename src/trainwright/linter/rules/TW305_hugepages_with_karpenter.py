@@ -28,6 +28,9 @@ class HugepagesWithKarpenter(PodRule):
 
     def check(self, subject: Pods, project: Project) -> Iterator[Hit]:
         """Huge pages without a node that could be known to have them."""
+        asked = [key for c in subject.group.containers for key, _ in c.asked("limits").pairs()]
+        if not any(key.raw.startswith("hugepages-") for key in asked):
+            return
         pools = project.related(subject.job.document, "NodePool")
         overlays = [*project.related(subject.job.document, "NodeOverlay"), *project.objects("NodeOverlay")]
         if not any(accepts(pool, subject.group) for pool in pools):

@@ -27,15 +27,16 @@ class TaintNotTolerated(PodRule):
         if not group.accelerated or group.spec.open or subject.job.frontend.endswith("Runtime"):
             return
         # A pool for other machines says nothing: the nodes that the pods select come from elsewhere.
-        pools = [pool for pool in project.related(subject.job.document, "NodePool") if not contradicts(pool, group)]
-        if not pools:
-            return
         first = ""
-        for pool in pools:
+        for pool in project.related(subject.job.document, "NodePool"):
+            if contradicts(pool, group):
+                continue
             missing = self._repelled(pool, group)
             if not missing:
                 return
             first = first or missing
+        if not first:
+            return
         yield self.hit(
             group.spec.get("tolerations"),
             f"the pods do not tolerate {first}, and every NodePool here that they could use has such a taint: they "

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 from trainwright.errors import InputError
 from trainwright.facts import instances, node_types
@@ -86,7 +85,7 @@ def _pool_machines(job: TrainingJob, group: PodGroup, project: Project) -> list[
 
 @dataclass(frozen=True)
 class _Pool:
-    """What a NodePool says, read once: with many jobs and pools in one folder, every pair of them is compared."""
+    """What a NodePool says, read once."""
 
     taints: tuple[tuple[str, str | None, str], ...]
     allowed: Mapping[str, list[Known[str]]]
@@ -99,13 +98,10 @@ class _Pool:
         return repr((self.taints, allowed, sorted(self.labels.items())))
 
 
-_POOLS: WeakKeyDictionary[KubernetesObject, _Pool] = WeakKeyDictionary()
-
-
 def _pool(pool: KubernetesObject) -> _Pool:
-    known = _POOLS.get(pool)
+    known: _Pool | None = pool.found.get("pool")
     if known is None:
-        known = _POOLS[pool] = _read_pool(pool)
+        known = pool.found["pool"] = _read_pool(pool)
     return known
 
 

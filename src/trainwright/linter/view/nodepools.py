@@ -6,7 +6,6 @@ Takes KubernetesObjects of kind NodePool; gives plain values. What a template or
 from __future__ import annotations
 
 import re
-from weakref import WeakKeyDictionary
 
 from trainwright.facts import node_types
 from trainwright.facts.node_types import NodeType
@@ -24,7 +23,6 @@ _GPU_KEYS = ("karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-
              "karpenter.k8s.aws/instance-gpu-manufacturer", "karpenter.k8s.aws/instance-accelerator-name",
              "karpenter.k8s.aws/instance-accelerator-count")  # fmt: skip
 _FAMILIES = re.compile(r"^(p\d|g[3-9]|trn|inf|dl)")
-_ACCELERATED: WeakKeyDictionary[KubernetesObject, bool] = WeakKeyDictionary()  # asked for every pair of job and pool
 _UNIT = {"h": 1.0, "m": 1 / 60, "s": 1 / 3600}
 
 
@@ -49,9 +47,9 @@ def pool_types(pool: KubernetesObject) -> list[tuple[Known[str], NodeType]]:
 
 def pool_accelerated(pool: KubernetesObject) -> bool:
     """Whether a pool is for accelerators: by its types, families, GPU requirements, taints or limits."""
-    known = _ACCELERATED.get(pool)
+    known: bool | None = pool.found.get("accelerated")
     if known is None:
-        known = _ACCELERATED[pool] = _is_accelerated(pool)
+        known = pool.found["accelerated"] = _is_accelerated(pool)
     return known
 
 
@@ -99,6 +97,13 @@ def taints(pool: KubernetesObject) -> set[tuple[str, str, str]]:
 
 def decided_elsewhere(pool: KubernetesObject) -> bool:
     """Whether a template decides part of what the pool accepts."""
+    known: bool | None = pool.found.get("templated")
+    if known is None:
+        known = pool.found["templated"] = _is_templated(pool)
+    return known
+
+
+def _is_templated(pool: KubernetesObject) -> bool:
     spec = pool.get("spec", "template", "spec")
     return any(
         node.unknown or node.open for node in (pool.get("spec"), spec, spec.get("requirements"), spec.get("taints"))
