@@ -33,7 +33,8 @@ from trainwright.targets.bundle import Bundle, BundleFile, carried
 from trainwright.targets.contract import LogLine
 from trainwright.targets.hold import stays_as_it_is
 from trainwright.targets.local import record as records
-from trainwright.targets.local.environment import clean, resolve_secrets
+from trainwright.targets.local.beforehand import refuse_beforehand
+from trainwright.targets.local.environment import clean
 from trainwright.targets.local.process import ProcessId, end_marked, liveness, send
 from trainwright.targets.local.stages import NAME, Settings, Stage, stages_of
 from trainwright.targets.local.state import look, state_of
@@ -78,6 +79,7 @@ class Local:
                 return self.ref(run)
             lock = taken
         with _held(lock):
+            refuse_beforehand(spec, bundle, os.environ)
             return self._start(run, lock, None if _is_rendered(run) else rendered)
 
     def resume(self, ref: JobRef, bundle: Path | None = None) -> JobRef:
@@ -89,6 +91,8 @@ class Local:
             stays_as_it_is(run, state_of(look(run)), edited=edited is not None)
             return ref
         with _held(lock):
+            spec = read_resolved(bundle / "spec.yaml") if bundle is not None else run.spec()
+            refuse_beforehand(spec, bundle or run.bundle, os.environ)
             before = records.read_record(run)
             if edited is not None and before is not None:
                 with _writing(run):
@@ -224,7 +228,6 @@ class Local:
         with _writing(run):
             if bundle is not None:
                 _install(run, bundle)
-            resolve_secrets(run.spec(), os.environ)  # told here, where the user looks, not in a log
             run.logs.mkdir(exist_ok=True)
             log = run.supervisor_log.open("ab")
         with log:
