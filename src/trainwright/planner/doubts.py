@@ -7,6 +7,8 @@ also makes the search rank them by the far edge of their bar. Must not search.
 
 from __future__ import annotations
 
+from math import sqrt
+
 from trainwright.planner.constants import Constants
 from trainwright.planner.memory import Cut
 from trainwright.planner.workload import Machine, Workload
@@ -55,4 +57,4 @@ def pessimism(workload: Workload, constants: Constants, cut: Cut) -> float:
         return 1.0
     wider = constants.error_outside_time_pct - constants.error_time_pct
     doubts = len(layout_doubts(workload, constants, cut))
-    return 1.0 + doubts**0.5 * wider / (100.0 + constants.error_time_pct)
+    return 1.0 + sqrt(doubts) * wider / (100.0 + constants.error_time_pct)

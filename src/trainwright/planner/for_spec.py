@@ -21,7 +21,7 @@ from trainwright.planner.inputs import dims_of, machine_of, overlay_of
 from trainwright.planner.plan import Plan, Reason
 from trainwright.planner.remedies import lora_params
 from trainwright.planner.search import Space, runnable
-from trainwright.planner.workload import ENGINE_LIMITS, Machine, Method, Optimizer, Precision, Workload
+from trainwright.planner.workload import ENGINE_LIMITS, Machine, Optimizer, Precision, Workload
 from trainwright.spec.deepspeed import refuse_contradictions
 from trainwright.spec.load import Loaded
 from trainwright.spec.model import Parallelism, RunSpec
@@ -61,7 +61,7 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
         global_batch_size=spec.global_batch_size,
         precision=_precision(spec, machine),
         optimizer=_OPTIMIZERS[spec.optimizer.name],
-        method=cast(Method, spec.method),
+        method=spec.method,
         lora_rank=spec.lora.rank,
         offload_optimizer=spec.offload.optimizer,
         offload_parameters=spec.offload.parameters,
