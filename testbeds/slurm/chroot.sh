@@ -16,7 +16,8 @@ make_root() {
   fi
   say "making a Debian $RELEASE in $ROOT"
   rm -rf "$ROOT"; mkdir -p "$ROOT"
-  debootstrap --variant=minbase --include=ca-certificates,iproute2,procps,hostname,util-linux "$RELEASE" "$ROOT" "$MIRROR" \
+  # python3 for its libraries: jobs run the interpreter of this machine
+  debootstrap --variant=minbase --include=ca-certificates,iproute2,procps,hostname,util-linux,python3 "$RELEASE" "$ROOT" "$MIRROR" \
     >"$BED/log/debootstrap.log" 2>&1 || no_packages "Debian $RELEASE"
   printf '#!/bin/sh\nexit 101\n' >"$ROOT/usr/sbin/policy-rc.d"; chmod +x "$ROOT/usr/sbin/policy-rc.d"
   touch "$ROOT/.complete"

@@ -74,7 +74,7 @@ FAILURES = [
     (("--wrap=exit 1",), "slurm-user-error"),
     (("--wrap=exit 3",), "slurm-crash"),
     (("--wrap=kill -9 $$",), "slurm-exit-kill"),
-    (("--wrap=true", "--output=/nowhere/x.log"), "slurm-exit-io"),
+    (("--wrap=true", "--output=/dev/null/x.log"), "slurm-exit-io"),
     (("--wrap=sleep 200",), "slurm-state-cancelled"),
     (("--mem=50", "--wrap=srun python3 -c 'import time; x = b\"1\" * 300000000; time.sleep(60)'"),
      "slurm-log-memory-limit"),
