@@ -111,7 +111,7 @@ class RunRecord:
             return Outcome(phase.lower(), tone, self._last_failure() if tone == "bad" else "")
         if last.get("kind") == "failed":
             return Outcome("failed", "bad", self._last_failure())
-        if self.evaluation or (self.total_steps and self.last_step >= self.total_steps):
+        if self.evaluation.get("step") is not None or (self.total_steps and self.last_step >= self.total_steps):
             return Outcome("finished", "good")
         total = f" of {self.total_steps:,}" if self.total_steps else ""
         return Outcome("unfinished", "plain", f"step {self.last_step:,}{total}")
