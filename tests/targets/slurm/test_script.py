@@ -86,3 +86,21 @@ def test_arguments_of_a_step_are_expanded_on_the_node() -> None:
 def test_the_shell_accepts_it(text: str) -> None:
     done = subprocess.run(["bash", "-n"], input=text.encode(), capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("signal", "code"), [("USR1", "75"), ("TERM", "75"), ("KILL", "137")])
+def test_a_signal_before_python_listens_is_a_wish_to_resume(tmp_path: Path, signal: str, code: str) -> None:
+    """Slurm may send it in the first second of a step; an interpreter that is still starting dies of it."""
+    text = steps_file()
+    function = text[text.index("on_node()") : text.index("\nbetween()")]
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/bash\nkill -{signal} $$\nsleep 5\n")
+    python.chmod(0o755)
+    (tmp_path / "logs" / "1").mkdir(parents=True)
+    script = f"enter=()\n{function}\non_node train\n"
+    environment = {
+        "TRAINWRIGHT_RUN_DIR": str(tmp_path), "SLURM_SUBMIT_DIR": str(tmp_path), "TRAINWRIGHT_PYTHON": str(python),
+        "TRAINWRIGHT_ATTEMPT": "1", "SLURM_NODEID": "0", "PATH": "/usr/bin:/bin",
+    }  # fmt: skip
+    subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=20, check=False)
+    assert (tmp_path / "logs" / "1" / "train-0.exit").read_text().strip() == code

@@ -21,6 +21,7 @@ on_node() { # STEP ARGUMENT...: runs on every node; trainwright starts a rank fo
   local step=$1 code=0
   shift
   ${enter[@]+"${enter[@]}"} "$TRAINWRIGHT_PYTHON" -P -m trainwright "$step" "$TRAINWRIGHT_RUN_DIR" "$@" || code=$?
+  case $code in 138 | 143) code=75 ;; esac # USR1 or TERM before Python listened: as if it had saved, nothing was begun
   echo "$code" >"$TRAINWRIGHT_RUN_DIR/logs/$TRAINWRIGHT_ATTEMPT/$step-$SLURM_NODEID.exit"
   # 75, saved on a signal: other nodes may be saving still, and --kill-on-bad-exit would end them
   if [ "$code" = 75 ]; then code=0; fi
