@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import os
@@ -33,6 +34,7 @@ class Pool:
             ours, theirs = self._context.Pipe()
             process = self._context.Process(target=_serve, args=(theirs, rank, self.size, str(store)), daemon=True)
             process.start()
+            theirs.close()  # else nobody would notice that the rank has died
             self._pipes.append(ours)
             self._processes.append(process)
 
@@ -42,7 +44,12 @@ class Pool:
             self._start()
         for pipe in self._pipes:
             pipe.send((function, arguments, mutant))
-        answers = [pipe.recv() for pipe in self._pipes]
+        try:
+            answers = [pipe.recv() for pipe in self._pipes]
+        except EOFError:
+            codes = [process.exitcode for process in self._processes]
+            self.close()
+            raise CaseFailed(f"a rank has died; exit codes: {codes}") from None
         failed = [text for ok, text in answers if not ok]
         if not failed:
             return [value for _, value in answers]
@@ -53,7 +60,8 @@ class Pool:
     def close(self) -> None:
         """Let the processes end."""
         for pipe in self._pipes:
-            pipe.send(None)
+            with contextlib.suppress(OSError):
+                pipe.send(None)
         for process in self._processes:
             process.join(20)
             if process.is_alive():
