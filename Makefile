@@ -11,7 +11,7 @@ WORKERS ?= $(shell n=$$(nproc); echo $$(( n < 4 ? n : 4 )))
 .PHONY: help install run test check slow parity fuzz beds bed-kubernetes bed-kubernetes-ci bed-ray bed-slurm bed-slurm-24 bed-build clean
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 SYNC := UV_PROJECT_ENVIRONMENT=$(abspath $(VENV)) $(UV) sync --quiet --frozen --inexact --extra train --extra report
 

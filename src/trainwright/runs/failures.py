@@ -88,17 +88,17 @@ def first_error(text: str) -> Failure | None:
 
 
 def _reported(run: RunFolder, attempt: int, events: Iterable[dict[str, Any]]) -> list[Failure]:
-    """What ranks said of themselves, first by their clocks."""
+    """What ranks said of themselves, first by their clocks; before them what the launcher found to be the cause."""
     found = []
     for event in events:
         rank = event.get("rank")
         if event.get("kind") == "failed" and event.get("attempt") == attempt and type(rank) is int:
             text, where = str(event.get("exception") or ""), str(event.get("line") or "")
             if text:
-                found.append(
-                    Failure(_short(text), where, rank, str(run.rank_log(attempt, rank)), bool(_ECHO.search(text)))
-                )
-    return found
+                log = str(run.rank_log(attempt, rank))
+                cause = event.get("cause") is True
+                found.append((not cause, Failure(_short(text), where, rank, log, bool(_ECHO.search(text)))))
+    return [failure for _, failure in sorted(found, key=lambda entry: entry[0])]
 
 
 def _logged(run: RunFolder, attempt: int, known: set[int | None]) -> list[Failure]:

@@ -27,7 +27,7 @@ from trainwright.spec.section import (
     named,
     none_from_off,
 )
-from trainwright.spec.units import Amount, Size
+from trainwright.spec.units import Amount, Duration, Size
 
 
 class Model(Section):
@@ -205,6 +205,9 @@ class Compute(Section):
     """``auto``: one for each accelerator; one on a machine without any."""
     capacity: Literal["on_demand", "spot", "capacity_block", "reserved"] = "on_demand"
     """How the machines are paid for."""
+    collective_timeout: Duration = Duration(1800)
+    """A collective that is not over after this long is taken for hung, and the run ends with exit code 77. Longer
+    than the slowest first step, which may compile."""
 
 
 class Checkpoint(Section):

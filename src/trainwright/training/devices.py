@@ -13,8 +13,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-#: A collective that has not finished after this long is taken for hung. Long enough for a first step that compiles.
-COLLECTIVE_TIMEOUT = timedelta(minutes=float(os.environ.get("TRAINWRIGHT_COLLECTIVE_TIMEOUT_MINUTES", "30")))
+#: As the spec has it by default.
+COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def current_device() -> Device:
     return Device(chosen, int(os.environ.get("RANK", "0")), local_rank, int(os.environ.get("WORLD_SIZE", "1")))
 
 
-def join_process_group(device: Device) -> None:
+def join_process_group(device: Device, timeout: timedelta = COLLECTIVE_TIMEOUT) -> None:
     """Meet the other ranks. Every process has a CPU backend too: what ranks agree on never waits for a device."""
     if dist.is_initialized():
         return
@@ -68,8 +68,12 @@ def join_process_group(device: Device) -> None:
     bound = None if device.is_cpu else device.torch
     if "MASTER_ADDR" not in os.environ:
         store = dist.HashStore()
-        dist.init_process_group(
-            backend, store=store, rank=0, world_size=1, timeout=COLLECTIVE_TIMEOUT, device_id=bound
-        )
+        dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=timeout, device_id=bound)
         return
-    dist.init_process_group(backend, timeout=COLLECTIVE_TIMEOUT, device_id=bound)
+    dist.init_process_group(backend, timeout=timeout, device_id=bound)
+
+
+def bound_collectives(timeout: timedelta) -> None:
+    """Give every process group of this rank the same patience. Groups made from another do not take over its own."""
+    for group in list(dist.distributed_c10d._world.pg_map):
+        dist.set_timeout(timeout, group)

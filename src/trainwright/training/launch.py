@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.errors import InputError, Problem
+from trainwright.models.refit import refit
 from trainwright.runs.events import read_events
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.failures import failures_of_ranks, first_error, first_failure, tail
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
 from trainwright.spec.model import RunSpec
+from trainwright.training.hang import HangWatch
 from trainwright.training.network_check import NetworkCheck
 from trainwright.training.signals import STOP_SIGNALS
 from trainwright.training.worker import CRASH, PROFILE_VARIABLE
@@ -45,6 +47,8 @@ def launch(run_dir: Path, place: Place | None = None, *, profile: str | None = N
     spec = run.spec()
     place = place or Place(nodes=spec.compute.nodes)
     processes = place.processes or processes_per_node(run, spec, place.nodes)
+    if spec.train is None:
+        refit(run.plan().layout, place.nodes * processes, spec.global_batch_size)  # or it says what would be right
     attempt = int(os.environ.get(ATTEMPT_VARIABLE, "1"))
     os.environ[RUN_DIR_VARIABLE], os.environ[ATTEMPT_VARIABLE] = str(run.root), str(attempt)
     os.environ.setdefault("OMP_NUM_THREADS", str(threads_per_process(processes)))
@@ -52,8 +56,21 @@ def launch(run_dir: Path, place: Place | None = None, *, profile: str | None = N
         os.environ[PROFILE_VARIABLE] = profile
     network = NetworkCheck(run.logs / str(attempt), os.environ)
     os.environ.update(network.variables())
-    ended, stopped = _run_agent(run, spec, place, processes, attempt, network)
+    seconds = spec.compute.collective_timeout.seconds
+    hang = HangWatch(run, attempt, seconds, place.nodes, place.node_rank)
+    os.environ.update(hang.variables())
+    for name, value in hang.recorder().items():
+        os.environ.setdefault(name, value)
+    try:
+        ended, stopped = _run_agent(run, spec, place, processes, attempt, network, hang)
+    finally:
+        hang.close()
     code = combine(ended, stopped)
+    if hang.told:
+        code = TrainExit.HUNG_COLLECTIVE
+        for told in hang.told:  # what the others saw of it is that their wait timed out
+            about = {"class": "network", "code": int(code), "exception": told.sentence, "line": told.at}
+            run.event_log(attempt, told.rank).write("failed", **about, cause=True)
     if network.told:  # its ranks were killed for it, and would be again
         code = TrainExit.USER_ERROR
         about = {"class": "network", "code": int(code), "exception": network.told, "line": ""}
@@ -122,7 +139,13 @@ def obeyed(codes: dict[int, int]) -> dict[int, int]:
 
 
 def _run_agent(
-    run: RunFolder, spec: RunSpec, place: Place, processes: int, attempt: int, network: NetworkCheck
+    run: RunFolder,
+    spec: RunSpec,
+    place: Place,
+    processes: int,
+    attempt: int,
+    network: NetworkCheck,
+    hang: HangWatch,
 ) -> tuple[dict[int, int], bool]:
     """Exit codes by local rank, and whether a signal asked this launcher to stop."""
     from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec, WorkerState
@@ -155,14 +178,24 @@ def _run_agent(
     )
 
     class Agent(LocalElasticAgent):  # type: ignore[misc]  # torch is not typed here
-        """Ends the ranks when they do not use the network that they should."""
+        """Ends the ranks when they hang, and when they do not use the network that they should."""
 
         def _monitor_workers(self, worker_group: Any) -> Any:
+            if self._hangs(worker_group):
+                self._pcontext.close(signal.SIGKILL)  # whoever still waits will never go on, and cannot save
+                return RunResult(state=WorkerState.FAILED)
             result = super()._monitor_workers(worker_group)
             if result.state == WorkerState.HEALTHY and network.look():
                 self._pcontext.close(signal.SIGKILL)  # nothing is trained yet that could be saved
                 return RunResult(state=WorkerState.FAILED)
             return result
+
+        def _hangs(self, worker_group: Any) -> bool:
+            ranks = {worker.local_rank: worker.global_rank for worker in worker_group.workers}
+            handlers = self._pcontext.subprocess_handlers if self._pcontext else {}
+            codes = {ranks[local]: handler.proc.poll() for local, handler in handlers.items()}
+            pids = {ranks[local]: handler.proc.pid for local, handler in handlers.items()}
+            return hang.look(codes, pids, place.nodes * processes)
 
     agent = Agent(
         WorkerSpec(

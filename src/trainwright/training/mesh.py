@@ -13,6 +13,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from trainwright.errors import AnswerNo
 from trainwright.models.layout import MESH_DIMENSIONS, Layout
+from trainwright.models.refit import refit
+from trainwright.planner.plan import Plan
+from trainwright.spec.model import RunSpec
 from trainwright.training.zigzag import ALONE, ZigZag
 
 
@@ -43,6 +46,24 @@ class DataRanks:
     def stream(self) -> int:
         """A number that differs between ranks that compute different tokens: dropout's."""
         return self.rank * self.context.size + self.context.rank
+
+
+def layout_of(spec: RunSpec, plan: Plan, world: int) -> Layout:
+    """The plan's layout, fitted to as many ranks as were started. Raises AnswerNo where that cannot be."""
+    planned, batch = plan.layout, spec.global_batch_size
+    if planned.global_batch_size != batch:
+        raise AnswerNo(
+            f"the plan's batch is {planned.global_batch_size} sequences ({planned}) but the spec's is {batch}",
+            "plan again",
+        )
+    layout = refit(planned, world, batch)
+    if spec.engine == "deepspeed" and layout.global_batch_size != batch:
+        raise AnswerNo(
+            f"{world} ranks cannot share {batch} sequences in whole micro-batches of {layout.micro_batch_size}, as "
+            "engine: deepspeed needs",
+            f"start a number of ranks that divides {batch // layout.micro_batch_size}",
+        )
+    return layout
 
 
 def build_mesh(layout: Layout, device_type: str) -> DeviceMesh:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trainwright.runs import jsonl
+from trainwright.training.whereabouts import Whereabouts
 
 PHASES = ("data", "compute", "optimizer", "checkpoint", "evaluate")
 
@@ -29,15 +30,20 @@ class Sink(Protocol):
 
 
 class Clock:
-    """Seconds by phase since the last line; what is in no phase is the trainer's own overhead."""
+    """Seconds by phase since the last line; what is in no phase is the trainer's own overhead.
 
-    def __init__(self) -> None:
+    ``place``: where the launcher reads which phase this rank is in.
+    """
+
+    def __init__(self, place: Whereabouts | None = None) -> None:
+        self.place = place or Whereabouts()
         self._started = time.perf_counter()
         self.seconds = dict.fromkeys(PHASES, 0.0)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time what is inside."""
+        self.place.at(name)
         start = time.perf_counter()
         try:
             yield

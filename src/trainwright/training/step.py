@@ -23,6 +23,7 @@ from trainwright.training.optim import can_skip_on_device
 from trainwright.training.parallel.data import DataParallel, MicroBatch
 from trainwright.training.precision import LossScale, Precision
 from trainwright.training.state import held_state, take_held
+from trainwright.training.whereabouts import Whereabouts
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Stepper:
     seed: int
     data_rank: int
     check_each_step: bool
+    place: Whereabouts = field(default_factory=Whereabouts)
     parameters: list[nn.Parameter] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +86,7 @@ class Stepper:
 
     def compute(self, module: nn.Module, seed: int | None, *arguments: Any) -> Any:
         """``module(*arguments)`` in the run's number format, after seeding dropout."""
+        self.place.passes()
         if seed is not None:
             self.device.seed(seed)
         if self.parallel.autocast and self.precision.is_mixed:

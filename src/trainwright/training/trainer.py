@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -23,7 +24,6 @@ from trainwright.data.objectives import objective
 from trainwright.data.order import GlobalOrder
 from trainwright.data.prepared import PreparedData
 from trainwright.data.run_inputs import inputs_of, pinned, refuse_other_inputs
-from trainwright.errors import AnswerNo
 from trainwright.evaluation.held_out import Totals, held_out
 from trainwright.models.layout import Layout
 from trainwright.planner.plan import Plan
@@ -35,10 +35,10 @@ from trainwright.training import schedules
 from trainwright.training.agreement import Agreement, asked_to_stop
 from trainwright.training.attention import choose_kernel
 from trainwright.training.batches import Batches, DeviceBatch, Slicing, StepBatch, device_mover
-from trainwright.training.devices import Device, current_device, join_process_group
+from trainwright.training.devices import Device, bound_collectives, current_device, join_process_group
 from trainwright.training.duration import Horizon, horizon, is_due
 from trainwright.training.guard import NonFinite, Suspect, accuse
-from trainwright.training.mesh import DataRanks, build_mesh, data_ranks
+from trainwright.training.mesh import DataRanks, build_mesh, data_ranks, layout_of
 from trainwright.training.metrics import Clock, Metrics
 from trainwright.training.model import Built, build_model
 from trainwright.training.optim import build_optimizer
@@ -49,24 +49,29 @@ from trainwright.training.signals import StopRequest
 from trainwright.training.state import Progress, counters, take_counters
 from trainwright.training.step import Gradients, Stepper
 from trainwright.training.tracking import open_sinks
+from trainwright.training.whereabouts import Whereabouts
 
 
-def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None = None) -> TrainExit:
-    """Train a run to its end, to a signal, or to the first step that is not finite."""
+def train(
+    run: RunFolder,
+    attempt: int,
+    stop: StopRequest,
+    profile: range | None = None,
+    place: Whereabouts | None = None,
+) -> TrainExit:
+    """Train a run to its end, to a signal, or to the first step that is not finite. ``place``: what is told of this
+    rank to whoever looks for one that hangs.
+    """
     spec, plan = run.spec(), run.plan()
-    layout = plan.layout
-    refuse_unsupported(spec, layout)
-    if layout.global_batch_size != spec.global_batch_size:
-        raise AnswerNo(
-            f"the plan's batch is {layout.global_batch_size} sequences ({layout}) but the spec's is "
-            f"{spec.global_batch_size}",
-            "plan again",
-        )
     device = current_device()
+    layout = layout_of(spec, plan, device.world_size)
+    refuse_unsupported(spec, layout)
     precision = choose_precision(spec.precision, device)
-    join_process_group(device)
+    patience = timedelta(seconds=spec.compute.collective_timeout.seconds)
+    join_process_group(device, patience)
     events = run.event_log(attempt, device.rank)
-    events.write("rendezvous", world_size=device.world_size, device=str(device.torch))
+    cut = {"layout": str(layout)} if layout != plan.layout else {}
+    events.write("rendezvous", world_size=device.world_size, device=str(device.torch), **cut)
 
     mesh = build_mesh(layout, device.type)
     data = data_ranks(mesh)
@@ -82,7 +87,7 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
     stepper = build_stepper(built, spec, layout, mesh, data, precision, device)
     order = prepared.order(spec)
     length = prepared.tokens_per_sample(order)
-    end = horizon(spec.duration, order.epoch_length, layout.global_batch_size, spec.sequence_length, length)
+    end = horizon(spec.duration, order.epoch_length, spec.global_batch_size, spec.sequence_length, length)
     with CheckpointManager(
         run.checkpoints,
         spec_sha256=spec.sha256,
@@ -109,7 +114,10 @@ def train(run: RunFolder, attempt: int, stop: StopRequest, profile: range | None
             stop=stop,
             profiler=Profiler(profile if device.rank == 0 else None, run.root / "profile", device.type),
             inputs=inputs_of(run),
+            clock=Clock(place),
         )
+        stepper.place = trainer.clock.place
+        bound_collectives(patience)
         try:
             trainer.load()
             ended = trainer.loop()
@@ -166,6 +174,7 @@ def open_metrics(run: RunFolder, spec: RunSpec, plan: Plan, end: Horizon, device
     """Metrics of this rank. MFU is known where the plan knows it: the same FLOPs at another rate."""
     first = device.rank == 0
     share = plan.mfu / plan.tokens_per_s if plan.mfu and plan.tokens_per_s else None
+    share = share and share * plan.layout.world_size / device.world_size
     return Metrics(run.metrics if first else None, end.steps, share, open_sinks(spec, run) if first else ())
 
 
@@ -206,6 +215,7 @@ class Trainer:
 
     def load(self) -> None:
         """Go on from the newest good checkpoint, if there is one."""
+        self.clock.place.at("load")
         found = self.checkpoints.newest()
         if found is not None:
             state = self._state()
@@ -235,6 +245,7 @@ class Trainer:
         following = next(batches, None)
         self._propose(agreement, following)
         while (batch := following) is not None:
+            self.clock.place.step = batch.step + 1
             with self.clock.phase("data"):
                 agreed = agreement.result()
             if agreed.stop:
@@ -309,7 +320,7 @@ class Trainer:
                     objective(self.spec, self.prepared, "eval", self._pad_to()),
                     summed_loss,
                     batch_size=self.layout.micro_batch_size,
-                    at_most=at_most * self.layout.global_batch_size if at_most else None,
+                    at_most=at_most * self.spec.global_batch_size if at_most else None,
                     data_rank=self.data.rank,
                     data_ranks=self.data.size,
                     sum_over_ranks=over_ranks,

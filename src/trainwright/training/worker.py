@@ -7,7 +7,9 @@ No exception leaves without having been told.
 from __future__ import annotations
 
 import errno
+import faulthandler
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -16,6 +18,7 @@ from trainwright.errors import SystemUnreachable, TrainwrightError
 from trainwright.runs.events import EventLog
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
+from trainwright.training.whereabouts import FOLDER_VARIABLE, Whereabouts, stack_file
 
 PROFILE_VARIABLE = "TRAINWRIGHT_PROFILE"
 CRASH = 70  # neither the user's error nor a wish to resume: start again
@@ -44,10 +47,18 @@ def main() -> int:
 
     stop = StopRequest()
     stop.install()
+    answer_with_stack(rank)
     try:
-        return _train(run, attempt, stop)
+        return _train(run, attempt, stop, Whereabouts.of_rank(rank))
     except Exception as error:  # noqa: BLE001 - the last line of defence of a rank
         return report(error, events, asked_to_stop=bool(stop))
+
+
+def answer_with_stack(rank: int) -> None:
+    """On SIGUSR2, write this process's Python stacks where the launcher looks for them, whatever it waits for."""
+    if folder := os.environ.get(FOLDER_VARIABLE):
+        stream = stack_file(Path(folder), rank).open("w")  # stays open: a signal handler can open nothing
+        faulthandler.register(signal.SIGUSR2, stream)
 
 
 def report(error: Exception, events: EventLog, *, asked_to_stop: bool = False) -> int:
@@ -105,7 +116,7 @@ def where(error: BaseException) -> str:
     return f"{found[-1].filename}:{found[-1].lineno}" if found else ""
 
 
-def _train(run: RunFolder, attempt: int, stop: object) -> int:
+def _train(run: RunFolder, attempt: int, stop: object, place: Whereabouts) -> int:
     import torch
     import torch.distributed as dist
 
@@ -116,7 +127,8 @@ def _train(run: RunFolder, attempt: int, stop: object) -> int:
     assert isinstance(stop, StopRequest)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     profile = os.environ.get(PROFILE_VARIABLE)
-    code = train(run, attempt, stop, parse_steps(profile) if profile else None)
+    code = train(run, attempt, stop, parse_steps(profile) if profile else None, place)
+    place.at("leave")
     # Nobody leaves before all have saved: the launcher ends the others as soon as one is gone with a code.
     dist.barrier()
     dist.destroy_process_group()
