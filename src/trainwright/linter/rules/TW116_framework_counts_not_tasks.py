@@ -47,6 +47,8 @@ class FrameworkCountsNotTasks(LaunchRule):
                 f"#SBATCH --nodes={told.value}" if subject.job.slurm is not None else f"num_nodes={nodes}",
             )
         devices, tasks = arguments.number("trainer.devices"), subject.copies_per_node
+        if isinstance(devices, Absent) and arguments.has("num_nodes") and arguments.has("accelerator", "strategy"):
+            devices = arguments.number("devices")
         if (
             subject.srun is None
             or not isinstance(devices, Known)

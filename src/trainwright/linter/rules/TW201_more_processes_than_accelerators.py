@@ -55,6 +55,10 @@ class MoreProcessesThanAccelerators(LaunchRule):
         ranks, nodes, held = subject.world_size, subject.job.nodes.known, subject.accelerators_per_node.known
         if not isinstance(ranks, Known) or not nodes or not held or not subject.launch.is_python:
             return
+        both = subject.job.get("spec", "runLauncherAsWorker")
+        if both.unknown:
+            return
+        nodes += both.boolean is True  # the launcher takes ranks on its own accelerators as well
         if ranks.value > nodes * held and "mig" not in (subject.job.accelerator or ""):
             yield self.hit(
                 ranks,

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, JobRule
+from trainwright.linter.shell.words import Command
 from trainwright.linter.view.job import JobLaunch, TrainingJob
 from trainwright.linter.view.saving import trap_of
+
+_ENVIRONMENT = re.compile(
+    r"(/activate|(conda|mamba)\.sh|/\.?bashrc|/(etc|init)/(profile|bash|modules\.sh))$|conda.*shell.*hook"
+)
+
+
+def _environment_only(command: Command) -> bool:
+    """Whether a sourced file is known to set variables and functions only (a virtual environment, conda, modules)."""
+    return any(_ENVIRONMENT.search(word.expanded) for word in command.words[1:])
 
 
 class BatchSignalWithoutTrap(JobRule):
@@ -36,7 +47,7 @@ class BatchSignalWithoutTrap(JobRule):
         commands = script.plain.commands
         if not colon or "B" not in target or not signal or signal.isdigit():
             return
-        if any(command.name in ("source", ".", "eval") for command in commands):
+        if any(command.name in ("source", ".", "eval") and not _environment_only(command) for command in commands):
             return
         launches = [launch for launch in subject.launches if launch.tool or launch.launch.is_python or launch.srun]
         if not launches or any("exec" in self._wrappers(launch) for launch in launches):

@@ -46,6 +46,16 @@ class FsdpVersionsMixed(ConfigRule):
                     "fsdp_reshard_after_forward: false (as SHARD_GRAD_OP) or true (as FULL_SHARD)",
                     severity="warning",
                 )
+            for name in ("fsdp_use_orig_params", "fsdp_backward_prefetch", "fsdp_sync_module_states"):
+                old = settings.get(name)
+                if old.exists and not old.unknown and str(old.raw).upper() not in ("NO_PREFETCH", "NULL", "~", ""):
+                    yield self.hit(
+                        old,
+                        f"{name} belongs to FSDP 1: with fsdp_version 2 nothing reads it, and what it was to bring "
+                        "about does not happen",
+                        f"no {name} (accelerate to-fsdp2 converts the file), or fsdp_version: 1",
+                        severity="warning",
+                    )
         elif version in (None, 1) and settings.get("fsdp_reshard_after_forward").boolean is not None and version == 1:
             reshard = settings.get("fsdp_reshard_after_forward")
             yield self.hit(

@@ -20,7 +20,8 @@ class HeadsNotDivisible(LaunchRule):
     evidence = "verified"
     source = (
         "NVIDIA/Megatron-LM, TransformerConfig.__post_init__: num_attention_heads must be a multiple of "
-        "tensor_model_parallel_size; NVIDIA/Megatron-LM#5768"
+        "tensor_model_parallel_size; NVIDIA/Megatron-LM#5768; num_query_groups "
+        "read in 0.12.1, 0.14.0, 0.15.0 (a multiple) and 0.16.1 (a multiple or divisor)"
     )
 
     def check(self, subject: JobLaunch, project: Project) -> Iterator[Hit]:
@@ -54,4 +55,12 @@ class HeadsNotDivisible(LaunchRule):
                 f"Megatron-LM stops "
                 f"when it builds the model",
                 f"a tensor-parallel size that divides {groups.known}",
+            )
+        elif tensor and groups.known and groups.known % tensor:
+            yield self.hit(
+                groups,
+                f"{groups.known} query groups are fewer than tensor-parallel size {tensor}: Megatron-Core before "
+                "0.16 stops with a ValueError when it builds the model (newer ones copy the groups)",
+                f"a tensor-parallel size that divides {groups.known}, or Megatron-Core 0.16",
+                severity="warning",
             )

@@ -21,7 +21,7 @@ class DeepspeedValue(ConfigRule):
     evidence = "verified"
     source = (
         "deepspeed/runtime/zero/config.py (ZeroStageEnum 0 to 3) and offload_config.py (OffloadDeviceEnum none, cpu, "
-        "nvme), 0.19: pydantic refuses other values"
+        "nvme), 0.19: pydantic refuses other values; stage3.py joins nvme_path, whose default is None"
     )
     roles: ClassVar[tuple[Role, ...]] = ("deepspeed", "accelerate")
 
@@ -41,4 +41,13 @@ class DeepspeedValue(ConfigRule):
                     f"{place} is {node.raw}, and DeepSpeed knows {', '.join(map(str, row['values']))} only: it stops "
                     "at start with a validation error on every rank",
                     f"{row['instead']}",
+                )
+        for offload in ("offload_optimizer", "offload_param") if subject.role == "deepspeed" else ():
+            section = subject.get("zero_optimization", offload)
+            if section.get("device").string == "nvme" and not section.open and not section.get("nvme_path").exists:
+                yield self.hit(
+                    section.get("device"),
+                    f"{offload} goes to nvme and no nvme_path says where: DeepSpeed stops when it builds the "
+                    "folder's name, on every rank",
+                    '"nvme_path": "/local_nvme", a folder on a local NVMe disk of every node',
                 )

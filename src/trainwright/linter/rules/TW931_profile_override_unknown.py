@@ -13,6 +13,16 @@ from trainwright.linter.view.profiles import profiles
 _SPAWNER = frozenset({"extra_config", "start_timeout", "http_timeout"})
 
 
+_RESOURCES = ("extra_resource_limits", "extra_resource_guarantees")
+
+
+def _words(value: object) -> Iterator[str]:
+    """All keys of nested mappings."""
+    for key, below in value.items() if isinstance(value, dict) else ():
+        yield str(key)
+        yield from _words(below)
+
+
 class ProfileOverrideUnknown(ProjectRule):
     """Unknown names become attributes that nobody reads."""
 
@@ -41,9 +51,11 @@ class ProfileOverrideUnknown(ProjectRule):
                     continue
                 close = get_close_matches(entry.name, known, 1, 0.75)
                 right = usual.get(entry.name) or (close[0] if close else None)
+                lost = right in _RESOURCES and any("gpu" in word or "neuron" in word for word in _words(entry.value))
                 yield self.hit(
                     entry.span,
                     f"KubeSpawner has no {entry.name}: the override is ignored without a word"
                     + (f", and profile {profile.display_name!r} starts without it" if profile.display_name else ""),
                     right or "a trait of KubeSpawner, or extra_pod_config and extra_container_config for the rest",
+                    severity="error" if lost else None,
                 )

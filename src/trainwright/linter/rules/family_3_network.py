@@ -38,4 +38,5 @@ NETWORK: dict[str, str] = {
     "TW333": "TW333_mpirun_transport_open:MpirunTransportOpen",
     "TW334": "TW334_nodes_get_no_efa:NodesGetNoEfa",
     "TW335": "TW335_gloo_takes_no_exclusions:GlooTakesNoExclusions",
+    "TW336": "TW336_infiniband_name_on_ec2:InfinibandNameOnEc2",
 }

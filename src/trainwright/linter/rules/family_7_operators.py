@@ -42,4 +42,6 @@ OPERATORS: dict[str, str] = {
     "TW751": "TW751_value_not_allowed:ValueNotAllowed",
     "TW752": "TW752_required_field_missing:RequiredFieldMissing",
     "TW753": "TW753_wrong_type:WrongType",
+    "TW737": "TW737_volcano_policies_contradict:VolcanoPoliciesContradict",
+    "TW738": "TW738_runtime_not_there:RuntimeNotThere",
 }

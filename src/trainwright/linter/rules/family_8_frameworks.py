@@ -64,4 +64,5 @@ FRAMEWORKS: dict[str, str] = {
     "TW859": "TW859_recomputed_twice:RecomputedTwice",
     "TW860": "TW860_sequence_not_divisible:SequenceNotDivisible",
     "TW861": "TW861_low_memory_loading_with_zero3:LowMemoryLoadingWithZero3",
+    "TW862": "TW862_device_map_with_zero3:DeviceMapWithZero3",
 }
