@@ -126,7 +126,7 @@ def test_when_nothing_fits_the_smallest_changes_are_named() -> None:
 
 
 def test_a_forced_choice_that_prevents_a_fit_is_the_first_thing_to_drop() -> None:
-    asked = question("llama-3.1-8b", "p5.48xlarge", 1, 8192, 64, forced={"dp_shard": 1, "tp": 1, "pp": 1})
+    asked = question("llama-3.1-8b", "p5.48xlarge", 1, 8192, 64, forced={"dp_shard": 1, "cp": 1, "tp": 1, "pp": 1})
     with pytest.raises(DoesNotFit) as raised:
         answer(asked)
     assert any("forced" in r.change or "planner" in r.change for r in raised.value.remedies)
@@ -250,6 +250,29 @@ def test_a_faster_layout_that_was_passed_over_is_named_with_its_doubts() -> None
     texts = [reason.text for reason in plan.reasons]
     assert any("% faster, but no run of the native stack with" in text for text in texts)
     assert not any("Outside the calibrated range" in text for text in texts)
+
+
+def test_a_layout_that_was_passed_over_is_told_once_and_recomputation_is_held_against_small_micro_batches() -> None:
+    plan = answer(question(*CASES["Llama 3.1 70B, full, eight H100 nodes"][:-1]))
+    texts = [reason.text for reason in plan.reasons]
+    assert sum("% faster" in text for text in texts) == 1
+    recompute = next(text for text in texts if text.startswith("recompute=full"))
+    assert plan.layout.micro_batch_size > 1
+    assert re.search(r"without it a rank needs ([\d.]+) GiB of 79.1, with micro-batches of 1 ([\d.]+) GiB", recompute)
+
+
+def test_a_host_that_is_too_small_is_not_answered_with_negative_savings() -> None:
+    asked = question("llama-3.1-70b", "p5.48xlarge", 1, 4096, 64, recipe="deepspeed", stack="deepspeed")
+    asked = replace(
+        asked,
+        workload=replace(asked.workload, offload_optimizer="cpu"),
+        machine=replace(asked.machine, host_memory_bytes=2**40),
+        space=Space(forced={"tp": 1, "pp": 1, "cp": 1}),
+    )
+    with pytest.raises(DoesNotFit, match="the host needs") as raised:
+        answer(asked)
+    assert raised.value.remedies
+    assert "saves -" not in str(raised.value)
 
 
 def test_the_far_edge_of_the_error_bar_still_gives_3d_beyond_100b() -> None:

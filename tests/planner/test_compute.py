@@ -154,6 +154,19 @@ def test_a_stack_that_gathers_at_the_end_of_the_update_waits_for_it() -> None:
     assert 0.7 * gather < times[False].dp - times[True].dp <= gather
 
 
+def test_a_node_receives_every_expert_whether_or_not_its_ranks_share_them_out() -> None:
+    """Eight ranks of a node with the same experts share one copy's traffic; with an eighth each, each has its own."""
+    dims = gpt(4096, 8, 32, 32000, gated=True, bias=False, experts=8, top_k=2)
+    machine = replace(machine_of(instances.get("dgx-h100"), 8), intra_bandwidth=1e15)
+    exposed = {"stack": {"overlap_window": 0.0}, "network": {"inter_ramp": 0.0, "inter_alpha": 0.0}}
+    constants = constants_for("h100", "nvswitch", "native", exposed)
+    seconds = {}
+    for ep in (1, 8):
+        layout = Layout(dp_shard=64, ep=ep, zero=3, micro_batches=2, stages=(8,))
+        seconds[ep] = StepModel(Workload(dims, 4096, 128), machine, constants).seconds(layout, layout.stages).dp
+    assert seconds[8] == pytest.approx(seconds[1], rel=0.02)
+
+
 def test_lora_is_faster_and_smaller_than_training_all_weights() -> None:
     layout = Layout(dp_shard=32, zero=3, micro_batches=8)
     full = evaluate(model(), layout)

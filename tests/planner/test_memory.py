@@ -86,7 +86,9 @@ def test_offloaded_optimizer_state_moves_to_the_host() -> None:
     memory = Memory(_workload("deepspeed", offload_optimizer="cpu"), STACK)
     layout = Layout(dp_shard=8, zero=2)
     assert memory.static(layout, 1e9, 0.0)[2:] == (0.0, 0.0)
-    assert memory.host_bytes(layout, 1e9, 0.0) == pytest.approx(1.5 * (8 + 8 + 4) * 1e9 / 8)
+    assert memory.host_bytes(layout, 1e9, 0.0) == pytest.approx(1.5 * 16 * 1e9 / 8)  # stage3.py, stage_1_and_2.py
+    both = Memory(_workload("deepspeed", offload_optimizer="cpu", offload_parameters="cpu"), STACK)
+    assert both.host_bytes(Layout(dp_shard=8, zero=3), 1e9, 0.0) == pytest.approx(1.5 * 18 * 1e9 / 8)
 
 
 def test_torch_offloads_the_fp32_weights_with_the_optimizer() -> None:
@@ -107,6 +109,24 @@ def test_lora_trains_only_adapters_and_qlora_shrinks_the_base() -> None:
     assert weights == pytest.approx(2 * GPT_22B.params + 4 * 2e7)
     qlora = Memory(_workload("native", precision="bf16", method="qlora", lora_params=20_000_000), STACK)
     assert qlora.static(layout, float(GPT_22B.params), 0.0)[0] < 0.3 * weights
+
+
+def test_qlora_leaves_embedding_and_head_in_16_bits() -> None:
+    """bitsandbytes replaces the linear layers of blocks: a 4-bit Llama 3 8B is 5.7 GB on disk, not 4.1."""
+    llama = gpt(4096, 32, 32, 128256, kv_heads=8, ffn=14336, gated=True, tied=False, bias=False)
+    workload = _workload("native", precision="bf16", method="qlora", dims=llama)
+    held = Memory(workload, STACK).rank(Layout(), 0, 32).weights
+    assert held == pytest.approx(5.7e9, rel=0.04)
+    halves = Memory(workload, STACK).rank(Layout(dp_shard=2, zero=3), 0, 32).weights
+    assert halves == pytest.approx(held / 2)
+
+
+def test_a_frozen_head_has_no_gradient_in_the_chunked_loss() -> None:
+    stack = constants_for("h100", "nvswitch", "native").stack
+    whole = Memory(_workload("native", precision="bf16"), stack)
+    adapters = Memory(_workload("native", precision="bf16", method="lora", lora_params=10**7), stack)
+    full, lora = (memory.rank(Layout(micro_batch_size=4), 0, 48).logits for memory in (whole, adapters))
+    assert full - lora == 4 * 51200 * 6144
 
 
 def test_experts_are_cut_by_ep_and_shards_only_once() -> None:

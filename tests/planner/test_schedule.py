@@ -26,7 +26,10 @@ def test_the_ends_get_fewer_layers() -> None:
 
 
 def test_bubble_fractions_are_those_of_narayanan() -> None:
-    """(p − 1)/m of the ideal time for GPipe and 1F1B, divided by the chunks when interleaved, by three for H1."""
+    """(p − 1)/m of the ideal time for GPipe and 1F1B, divided by the chunks when interleaved, by three for H1.
+
+    H1 (Qi et al. 2024, table 1) is F + B − W of F + B + W: without weight gradients (LoRA) it is 1F1B.
+    """
     p, m = 8, 32
     for schedule, chunks, fraction in (
         ("gpipe", 1, (p - 1) / m),
@@ -36,6 +39,7 @@ def test_bubble_fractions_are_those_of_narayanan() -> None:
     ):
         busy, bubble = pipeline_seconds(schedule, [1.0] * p, m, chunks)
         assert bubble / busy == pytest.approx(fraction)
+    assert pipeline_seconds("zero_bubble", [1.0] * p, m, 1, 0.0) == pipeline_seconds("1f1b", [1.0] * p, m)
 
 
 def test_in_flight_micro_batches() -> None:

@@ -56,7 +56,7 @@ def _brute_force(model: StepModel, space: Space) -> tuple[float, int]:
             continue
         if cp > 1 and w.sequence_length // cp < 1024:
             continue
-        zeros: tuple[Any, ...] = (0,) if shard == 1 else (1, 2, 3)
+        zeros: tuple[Any, ...] = (1, 2, 3) if shard > 1 else (0, 1, 2, 3) if cp > 1 else (0,)
         schedules = (("1f1b", 1),) if pp == 1 else (
             ("1f1b", 1), ("zero_bubble", 1), *(("interleaved", c) for c in space.chunk_counts)
         )  # fmt: skip
@@ -147,6 +147,10 @@ def test_what_was_not_calibrated_ranks_by_the_far_edge_of_its_error_bar() -> Non
     assert pessimism(short, megatron, context) == pytest.approx(1 + 20 / 115)
     assert pessimism(long, megatron, context) == 1
     assert not layout_doubts(short, native, search(model).ranked[0].layout)
+    # An accelerator that was not measured has a wide bar already; what its layouts do is no less in doubt for that.
+    unknown = constants_for("a10g", "pcie", "native")
+    assert pessimism(short, unknown, pipe) == pytest.approx(1 + 10 / 135)
+    assert pessimism(short, unknown, plain) == 1
 
 
 MIXTURE = gpt(1024, 8, 8, 32000, gated=True, bias=False, experts=6, top_k=2, ffn=4096, name="six experts")
@@ -180,6 +184,13 @@ def test_deepspeed_shards_over_all_data_ranks() -> None:
     assert found.ranked
     assert all(one.layout.zero and one.layout.dp_replicate == 1 for one in found.ranked)
     assert any("shards over all data ranks" in one.reason for one in found.rejected)
+
+
+def test_state_is_sharded_over_context_ranks_where_there_is_no_other_data_rank() -> None:
+    """One long sequence on eight ranks: cp=8 alone would hold eight copies of the state."""
+    found = search(_model(DENSE, 8, 1, 1, 10, 65536), Space(forced={"cp": 8}))
+    assert found.ranked[0].layout.dp_shard == 1
+    assert found.ranked[0].layout.zero > 0
 
 
 def test_ranking_by_memory_finds_the_smallest_peak() -> None:

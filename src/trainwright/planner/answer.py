@@ -62,10 +62,7 @@ class DoesNotFit(AnswerNo):
     def __init__(self, message: str, plan: Plan | None, found: list[Remedy]):
         self.plan = plan
         self.remedies = found
-        options = "; ".join(
-            f"{r.change} (saves {r.bytes_saved / GIB:.1f} GiB per accelerator, {r.slower:.2f}× the machine time)"
-            for r in found
-        )
+        options = "; ".join(f"{r.change} ({_saved(r)}{r.slower:.2f}× the machine time)" for r in found)
         super().__init__(message, options or "more or larger accelerators are needed")
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,6 +72,11 @@ class DoesNotFit(AnswerNo):
             "plan": self.plan.to_dict() if self.plan else None,
             "remedies": [r.to_dict() for r in self.remedies],
         }
+
+
+def _saved(remedy: Remedy) -> str:
+    """Where the host is what is too small a remedy may well hold more on the accelerator."""
+    return f"saves {remedy.bytes_saved / GIB:.1f} GiB per accelerator, " if remedy.bytes_saved > 0 else ""
 
 
 def answer(question: Question) -> Plan:

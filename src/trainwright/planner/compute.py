@@ -66,10 +66,8 @@ class Compute:
                 grad_weight += copies * self.gemm(n, k, m, out_bytes=8.0)
         return forward, grad_in, grad_weight
 
-    def layer(
-        self, tp: int, cp: int, ep: int, micro_batch_size: int, sequence_parallel: bool, training: bool = True
-    ) -> LayerSeconds:
-        """Seconds of the mean layer. ``training`` is False for a forward pass alone (evaluation)."""
+    def layer(self, tp: int, cp: int, ep: int, micro_batch_size: int, sequence_parallel: bool) -> LayerSeconds:
+        """Seconds of the mean layer."""
         w, d, stack = self._w, self._w.dims, self._stack
         tokens = micro_batch_size * w.sequence_length / cp
         qkv = max(1.0, d.attention_params / d.hidden - d.q_size)

@@ -131,6 +131,8 @@ class Constants:
     #: The same for what lies outside the calibrated range.
     error_outside_time_pct: float
     error_outside_memory_pct: float
+    #: What one more thing that was not measured adds to the bar of time; an accelerator's own doubt hides none.
+    doubt_time_pct: float
     source: str
     #: Dimensions besides data parallelism that runs of this stack were measured with.
     measured_cuts: tuple[str, ...] = ("tp", "pp")
@@ -198,7 +200,8 @@ def constants_for(
     errors = table["errors"]["calibrated" if calibrated else "uncalibrated"]
     outside = table["errors"]["uncalibrated"]
     merged = _inherited(table["stacks"], stack)
-    error_time = max(float(errors["time"]), float(merged["error_time_pct"]))
+    error_stack = max(float(table["errors"]["calibrated"]["time"]), float(merged["error_time_pct"]))
+    error_time = max(float(errors["time"]), error_stack)
     overlay = overlay or {}
     return Constants(
         chip=_read(ChipConstants, chip, overlay.get("chip")),
@@ -209,6 +212,7 @@ def constants_for(
         error_memory_pct=float(errors["memory"]),
         error_outside_time_pct=max(float(outside["time"]), error_time),
         error_outside_memory_pct=float(outside["memory"]),
+        doubt_time_pct=max(0.0, float(outside["time"]) - error_stack),
         source=str(chip["source"]),
         measured_cuts=tuple(merged["measured_cuts"]),
     )

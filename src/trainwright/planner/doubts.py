@@ -55,6 +55,5 @@ def pessimism(workload: Workload, constants: Constants, cut: Cut) -> float:
     """
     if cut.cp == cut.tp == cut.pp == 1:
         return 1.0
-    wider = constants.error_outside_time_pct - constants.error_time_pct
     doubts = len(layout_doubts(workload, constants, cut))
-    return 1.0 + sqrt(doubts) * wider / (100.0 + constants.error_time_pct)
+    return 1.0 + sqrt(doubts) * constants.doubt_time_pct / (100.0 + constants.error_time_pct)

@@ -18,6 +18,8 @@ from trainwright.planner.workload import ELEMENT_BYTES, OPTIMIZER_BYTES, Workloa
 #: Tokens that a rank's experts may get, in mean shares: the capacity factor that mixtures are commonly trained with
 #: (Fedus et al. 2021, Switch Transformer, table 1). Without a capacity no bound exists; planning for less is rash.
 CAPACITY = 1.25
+#: Bytes of a 4-bit weight: NF4 with two levels of scales, 4.127 bits (Dettmers et al. 2023).
+FOUR_BIT = 4.127 / 8
 
 
 class Cut(Protocol):
@@ -79,11 +81,10 @@ def layer_activation_bytes(
     scores = stack.activation_score * d.heads * d.attention_span(workload.sequence_length)
     if recompute == "selective":
         scores = 0.0
-    trained_inputs = 1.0
     if workload.method != "full":
         # Frozen weights need no input for their gradient, but adapters do (and keep a low-rank product each).
         inner += stack.activation_attention * 4 * workload.lora_rank
-    kept = hidden * d.hidden / cut * trained_inputs + (inner + ffn + scores) / tp + routed
+    kept = hidden * d.hidden / cut + (inner + ffn + scores) / tp + routed
     return scale * tokens * kept
 
 
@@ -142,7 +143,7 @@ class Memory:
         """Peak bytes of a rank of pipeline stage ``stage`` that holds ``layers`` layers in ``chunks`` chunks."""
         stack = self._stack
         dense, experts, units = self.stage_params(cut, layers, stage == 0, stage == cut.pp - 1)
-        weights, gradients, master, optimizer = self.static(cut, dense, experts)
+        weights, gradients, master, optimizer = self.static(cut, dense, experts, units[0])
         communication = self.communication(cut, dense + experts, units)
         activations, logits = self.dynamic(cut, stage, layers, chunks)
         reserve = 0.0
@@ -184,12 +185,11 @@ class Memory:
         if stage == cut.pp - 1 and d.has_head:
             logits = stack.logit_bytes * tokens * d.vocab / cut.tp
             if stack.logit_chunk_bytes:
-                # Logits, softmax and gradient of one chunk, the hidden gradient, and the head's gradient in fp32.
-                chunked = (
-                    3 * stack.logit_chunk_bytes
-                    + tokens * d.hidden * self._element
-                    + 4.0 * d.vocab * d.hidden / cut.tp
-                )
+                # Logits, softmax and gradient of one chunk, the hidden gradient, and the head's gradient in fp32
+                # where the head is trained.
+                chunked = 3 * stack.logit_chunk_bytes + tokens * d.hidden * self._element
+                if w.method == "full":
+                    chunked += 4.0 * d.vocab * d.hidden / cut.tp
                 logits = min(logits, chunked)
         return activations, logits
 
@@ -209,7 +209,7 @@ class Memory:
         communication = self.communication(cut, dense + experts, units)
         moving = dynamic + communication
         return (
-            sum(self.static(cut, dense, experts))
+            sum(self.static(cut, dense, experts, units[0]))
             + moving
             + self._stack.reserve_bytes
             + self._stack.fragmentation * moving
@@ -231,8 +231,11 @@ class Memory:
             )
         return value
 
-    def static(self, cut: Cut, dense: float, experts: float) -> tuple[float, float, float, float]:
-        """(weights, gradients, master, optimizer) bytes of a rank that holds these parameters before sharding."""
+    def static(self, cut: Cut, dense: float, experts: float, root: float = 0.0) -> tuple[float, float, float, float]:
+        """(weights, gradients, master, optimizer) bytes of a rank that holds these parameters before sharding.
+
+        ``root``: those of ``dense`` that are embedding, head or final norm, which QLoRA leaves in 16 bits.
+        """
         w = self._w
         state = w.state
         shard = cut.dp_shard * cut.cp
@@ -243,10 +246,11 @@ class Memory:
         else:
             share = w.lora_params / d_params if (d_params := w.dims.params) else 0.0
             trained, trained_sharded = held * share, sharded * share
-            # NF4: half a byte and two levels of scales (Dettmers et al. 2023): 4.127 bits.
-            weight_bytes = 4.127 / 8 if w.method == "qlora" else float(self._element)
+            weight_bytes = FOUR_BIT if w.method == "qlora" else float(self._element)
         cut_weights = cut.zero >= (1 if state.fsdp else 3)
         weights = weight_bytes * (sharded if cut_weights else held)
+        if w.method == "qlora":
+            weights += (self._element - FOUR_BIT) * (root / shard if cut_weights else root)
         if w.method != "full":
             weights += state.weights * (trained_sharded if cut_weights else trained)
         gradients = state.gradients * (trained_sharded if cut.zero >= 2 else trained)
@@ -280,7 +284,9 @@ class Memory:
             return (w.state.weights + (w.state.gradients + OPTIMIZER_BYTES[w.optimizer]) * share) * stepped
         total = 0.0
         if kept[0]:
-            total += (w.state.master + OPTIMIZER_BYTES[w.optimizer] + 4.0) * stepped * share
+            # 16 bytes in all (stage3.py); DeepSpeed's recipe counts fp32 gradients with the master weights.
+            gradients = 0.0 if w.recipe == "deepspeed" else 4.0
+            total += (w.state.master + OPTIMIZER_BYTES[w.optimizer] + gradients) * stepped * share
         if kept[1]:
             total += w.state.weights * stepped
         return 1.5 * total
@@ -290,15 +296,17 @@ class Memory:
         w, state = self._w, self._w.state
         unit = max(units)
         train = w.method == "full"
-        gathered = state.gathered if train or w.method == "lora" else 4.127 / 8
+        gathered = state.gathered if train or w.method == "lora" else FOUR_BIT
         if cut.zero >= 3:
             # The root (never resharded within a pass), the block in use and the prefetched one, and one unit's
             # unsharded gradients on their way.
             root, block = units
-            return (root + 2 * block) * gathered + (unit * (state.gathered + state.reduced) if train else 0.0)
+            whole = root * state.gathered + 2 * block * gathered
+            return whole + (unit * (state.gathered + state.reduced) if train else 0.0)
         if state.fsdp and cut.zero:
             # Everything stays gathered for both passes; stage 2 reduces one unit's gradients at a time.
-            return held * gathered + (unit * state.reduced if train and cut.zero == 2 else 0.0)
+            whole = held * gathered + units[0] * (state.gathered - gathered)
+            return whole + (unit * state.reduced if train and cut.zero == 2 else 0.0)
         if not state.fsdp and cut.zero == 2:
             return unit * state.reduced if train else 0.0
         if state.weights > state.gathered and train:

@@ -27,18 +27,23 @@ def in_flight(schedule: str, stage: int, pp: int, micro_batches: int, chunks: in
 
 
 def pipeline_seconds(
-    schedule: str, stage_seconds: Sequence[float], micro_batches: int, chunks: int = 1
+    schedule: str,
+    stage_seconds: Sequence[float],
+    micro_batches: int,
+    chunks: int = 1,
+    weight_share: float = 1 / 3,
 ) -> tuple[float, float]:
     """(busy, bubble): seconds of the slowest rank's own work, and seconds that it waits.
 
     ``stage_seconds``: forward + backward of one micro-batch on each *rank*, all its chunks together.
-    The pipe fills and drains once: every other stage's time passes once (divided by the chunks when interleaved, by
-    three under zero bubble H1, where the weight gradients fill two thirds of it).
+    ``weight_share``: what of that are weight gradients. The pipe fills and drains once: every other stage's time
+    passes once (divided by the chunks when interleaved; under zero bubble H1 forward + backward − weight gradients of
+    it, twice the weight gradients less than 1F1B, which is a third where the three take equally long).
     """
     slowest = max(stage_seconds)
     others = sum(stage_seconds) - slowest
     if schedule == "interleaved":
         others /= chunks
     elif schedule == "zero_bubble":
-        others /= 3
+        others *= max(0.0, 1 - 2 * weight_share)
     return micro_batches * slowest, others

@@ -287,9 +287,10 @@ def _splits(model: StepModel, outer: Cut, space: Space, troubles: dict[str, Cut]
             continue
         if (shard * outer.cp) % outer.ep:
             continue
-        sharded = shard > 1
+        # State is sharded over dp_shard · cp: with context ranks alone both are worth a look.
+        useful = {shard > 1} if outer.cp == 1 or shard > 1 else {True, False}
         for zero in space.zeros:
-            if (zero > 0) != sharded and not ("zero" in space.forced and "dp_shard" in space.forced):
+            if (zero > 0) not in useful and not ("zero" in space.forced and "dp_shard" in space.forced):
                 continue
             if not space.only("zero", zero):
                 continue

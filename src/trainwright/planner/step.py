@@ -7,7 +7,7 @@ caches per micro-batch shape, no validation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log2
 
 from trainwright.models.stages import balanced_stages
@@ -49,6 +49,7 @@ class StepModel:
             "cp": group(cut.cp, cut.tp, n),
             "ep": group(cut.ep, cut.tp, n),
             "dp_shard": group(cut.dp_shard * cut.cp, cut.tp, n),
+            "expert_data": group(cut.dp_shard * cut.cp // cut.ep, cut.tp * cut.ep, n),
             "dp_replicate": group(cut.dp_replicate, inner * cut.dp_shard, n),
         }
 
@@ -144,14 +145,12 @@ class StepModel:
         sharded = cut.dp_shard * cut.cp > 1
         reduced = w.state.reduced if w.method == "full" else w.state.reduced * w.lora_params / max(1, d.params)
         if data_parallel and cut.zero >= 3 and sharded:
-            g = groups["dp_shard"]
-            size = (dense + experts) * w.state.gathered
-            scatter = (dense + experts) * reduced
-            gather_layer = 2 * net.all_gather(size, g) + net.all_gather(scatter, g)
+            gathered = w.state.gathered
+            gather_layer = 2 * self._over_shards(net.all_gather, groups, dense * gathered, experts * gathered)
+            gather_layer += self._over_shards(net.all_gather, groups, dense * reduced, experts * reduced)
             host_collectives += 3 * stack.collective_seconds
         elif data_parallel and cut.zero == 2 and w.state.fsdp and sharded:
-            scatter = (dense + experts) * reduced
-            gather_layer = net.all_gather(scatter, groups["dp_shard"])
+            gather_layer = self._over_shards(net.all_gather, groups, dense * reduced, experts * reduced)
             host_collectives += stack.collective_seconds
         dp_layer = 0.0
         if gather_layer:
@@ -180,7 +179,9 @@ class StepModel:
             size = hidden_bytes / cut.tp if cut.sequence_parallel or stack.p2p_scatter else hidden_bytes
             crosses = cut.dp_replicate * cut.dp_shard * cut.cp * cut.tp >= self.machine.per_node
             sends = 2 * chunks * net.send(size, crosses) * (1 - stack.p2p_overlap)
-        busy, bubble = pipeline_seconds(cut.schedule, [t + sends for t in stage_seconds], m, chunks)
+        sending = [t + sends for t in stage_seconds]
+        weights = layer.weight_gradient / (forward + backward)
+        busy, bubble = pipeline_seconds(cut.schedule, sending, m, chunks, weights)
 
         slowest = stage_seconds.index(max(stage_seconds))
         count = per_rank[slowest]
@@ -213,6 +214,18 @@ class StepModel:
             checkpoint=0.0,
         )
 
+    @staticmethod
+    def _over_shards(
+        collective: Callable[[float, Group], float], groups: Mapping[str, Group], dense: float, experts: float
+    ) -> float:
+        """Seconds of a collective of so many bytes over the shards. Experts that are dealt out meet only the ranks of
+        the same experts: those lie ep apart, so that a node's ranks no longer share one node's worth of traffic.
+        """
+        shards, same_experts = groups["dp_shard"], groups["expert_data"]
+        if shards == same_experts:
+            return collective(dense + experts, shards)
+        return collective(dense, shards) + collective(experts, same_experts)
+
     def _gradients(
         self,
         cut: Cut,
@@ -224,19 +237,20 @@ class StepModel:
         """Exposed seconds of what happens once a step: gradient reduction, and gathering updated parameters."""
         w, stack, net = self.workload, self.constants.stack, self.network
         share = 1.0 if w.method == "full" else w.lora_params / max(1, w.dims.params)
-        held = (dense + experts) * share
-        g = groups["dp_shard"]
+        dense, experts = dense * share, experts * share
+        shards, same_experts = groups["dp_shard"].size, groups["expert_data"].size
         total = gathered = 0.0
-        size = held * w.state.reduced
-        if g.size > 1 and cut.zero < 3:
+        reduced = (dense * w.state.reduced, experts * w.state.reduced)
+        if shards > 1 and cut.zero < 3:
             if cut.zero == 0:
-                total += net.all_reduce(size, g)
+                total += self._over_shards(net.all_reduce, groups, *reduced)
             else:
-                gathered = net.all_gather(held * w.state.gathered, g)
+                whole = w.state.gathered
+                gathered = self._over_shards(net.all_gather, groups, dense * whole, experts * whole)
                 if not (cut.zero == 2 and w.state.fsdp):  # there each micro-batch has scattered its own
-                    total += net.all_gather(size, g)
+                    total += self._over_shards(net.all_gather, groups, *reduced)
         if cut.dp_replicate > 1:
-            part = size / g.size if cut.zero >= 1 else size
+            part = reduced[0] / shards + reduced[1] / same_experts if cut.zero >= 1 else sum(reduced)
             total += net.all_reduce(part, groups["dp_replicate"])
         if not stack.dp_overlap:
             return total + gathered

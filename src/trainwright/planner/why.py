@@ -11,7 +11,7 @@ from typing import Any
 
 from trainwright.models.layout import Layout, Recompute
 from trainwright.planner.doubts import common_doubts, layout_doubts, pessimism
-from trainwright.planner.evaluate import Evaluated, evaluate
+from trainwright.planner.evaluate import Evaluated, chunks_of, evaluate
 from trainwright.planner.legality import divisors, tp_degrees
 from trainwright.planner.memory import layer_activation_bytes
 from trainwright.planner.network import Group
@@ -55,15 +55,18 @@ def reasons(model: StepModel, found: Found) -> list[Reason]:
     if len(found.ranked) > 1:
         second = found.ranked[1]
         gap = 100 * (second.seconds.total / best.seconds.total - 1)
+        passed_over = _passed_over(model, found)
         if gap >= 0:
-            text = f"The next best ({second.layout}) takes {gap:.1f} % longer"
+            text = f"The next best ({second.layout}) takes {gap:.1f} % longer; of"
+        elif passed_over:
+            text = "Of"
         else:
             text = (
                 f"{second.layout} may be {-gap:.1f} % faster, which is less than the error bar, but has more moving "
-                "parts"
+                "parts; of"
             )
-        told.append(Reason(f"{text}; of {found.legal} layouts looked at, {found.fitting} fit.", "search"))
-        told += _passed_over(model, found)
+        told.append(Reason(f"{text} {found.legal} layouts looked at, {found.fitting} fit.", "search"))
+        told += passed_over
     told.extend(_outside(model, best))
     return told
 
@@ -110,10 +113,12 @@ def _data_parallel(model: StepModel, best: Evaluated) -> list[Reason]:
     layout = best.layout
     first = best.ranks[0]
     held = first.weights + first.gradients + first.master + first.optimizer
-    if layout.dp_shard > 1 and layout.zero:
+    shards = layout.dp_shard * layout.cp
+    if shards > 1 and layout.zero:
+        over = f"dp_shard={layout.dp_shard}" + (f", cp={layout.cp}" if layout.cp > 1 else "")
         what = {1: "optimizer state is", 2: "optimizer state and gradients are", 3: "all state is"}[layout.zero]
         text = (
-            f"dp_shard={layout.dp_shard}, zero={layout.zero}: {what} sharded over {layout.dp_shard} ranks, which "
+            f"{over}, zero={layout.zero}: {what} sharded over {shards} ranks, which "
             f"leaves {held / GIB:.1f} GiB of state on each; gradient and parameter traffic that compute does not "
             f"hide takes {100 * best.seconds.dp / best.seconds.total:.1f} % of the step."
         )
@@ -145,18 +150,23 @@ def _tensor(model: StepModel, best: Evaluated) -> Reason:
     if not nodes and model.machine.nodes > 1:
         outside = model.network.all_reduce(size, Group(1, layout.tp))
         text += f" and would take {outside / inside:.0f} times as long between nodes"
+    measured = model.constants.calibrated and model.machine.fabric == "nvswitch"
     return Reason(
-        text + f"; {100 * best.seconds.tp / best.seconds.total:.1f} % of the step is exposed.", "nccl-tests"
+        text + f"; {100 * best.seconds.tp / best.seconds.total:.1f} % of the step is exposed.",
+        "nccl-tests" if measured else "a share of the link's rate, not measured",
     )
 
 
 def _pipeline(model: StepModel, best: Evaluated) -> Reason:
     layout = best.layout
     total = best.seconds.total
+    chunks = chunks_of(layout)
+    times = f"{layout.micro_batches} × {chunks}" if chunks > 1 else f"{layout.micro_batches}"
     return Reason(
-        f"pp={layout.pp} ({layout.schedule}): stages of {min(layout.stages)}–{max(layout.stages)} layers; "
-        f"only {layout.micro_batches} small sends cross between stages ({100 * best.seconds.pp_p2p / total:.1f} %), "
-        f"and the bubble of filling and draining costs {100 * best.seconds.bubble / total:.1f} %.",
+        f"pp={layout.pp} ({layout.schedule}): stages of {min(layout.stages)}–{max(layout.stages)} layers; only one "
+        f"activation forward and one gradient back cross between two stages, {times} times a step "
+        f"({100 * best.seconds.pp_p2p / total:.1f} %), and the bubble of filling and draining costs "
+        f"{100 * best.seconds.bubble / total:.1f} %.",
         PIPELINE,
     )
 
@@ -165,19 +175,31 @@ def _recompute(model: StepModel, best: Evaluated) -> Reason:
     layout = best.layout
     other: Recompute = "full" if layout.recompute == "none" else "none"
     change = evaluate(model, replace(layout, recompute=other))
-    gib = (change.peak - best.peak) / GIB
-    percent = 100 * (change.seconds.total / best.seconds.total - 1)
     if other == "full":
+        percent = 100 * (change.seconds.total / best.seconds.total - 1)
         text = (
             f"No recomputation: everything fits ({best.peak / GIB:.1f} of {best.capacity / GIB:.1f} GiB); full "
-            f"recomputation would save {-gib:.1f} GiB and cost {percent:.0f} % time."
+            f"recomputation would save {(best.peak - change.peak) / GIB:.1f} GiB and cost {percent:.0f} % time."
         )
     else:
+        percent = 100 * (best.seconds.total / change.seconds.total - 1)
         text = (
             f"recompute={layout.recompute}: without it a rank needs {change.peak / GIB:.1f} GiB of "
-            f"{best.capacity / GIB:.1f}; it costs {-percent:.0f} % time."
+            f"{best.capacity / GIB:.1f}{_one_at_a_time(model, best)}; it costs {percent:.0f} % time."
         )
     return Reason(text, ACTIVATIONS)
+
+
+def _one_at_a_time(model: StepModel, best: Evaluated) -> str:
+    """What micro-batches of one sequence would need instead of recomputation: often they are the real rival."""
+    layout = best.layout
+    if layout.micro_batch_size == 1:
+        return ""
+    count = layout.micro_batches * layout.micro_batch_size
+    rival = evaluate(model, replace(layout, recompute="none", micro_batch_size=1, micro_batches=count))
+    longer = 100 * (rival.seconds.total / best.seconds.total - 1)
+    text = f", with micro-batches of 1 {rival.peak / GIB:.1f} GiB"
+    return f"{text} and {longer:+.0f} % time" if rival.fits else text
 
 
 def _outside(model: StepModel, best: Evaluated) -> list[Reason]:

@@ -58,7 +58,8 @@ def remedies_table(found: Iterable[Remedy]) -> Table:
     """What would make a model fit."""
     table = Table("change", "saves per accelerator", "machine time", "layout", box=None, pad_edge=False)
     for r in found:
-        table.add_row(r.change, f"{r.bytes_saved / GIB:.1f} GiB", f"{r.slower:.2f}×", r.layout)
+        saved = f"{r.bytes_saved / GIB:.1f} GiB" if r.bytes_saved > 0 else "–"
+        table.add_row(r.change, saved, f"{r.slower:.2f}×", r.layout)
     return table
 
 
