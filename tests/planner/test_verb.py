@@ -107,6 +107,15 @@ def test_one_forced_layout_is_evaluated(tmp_path: Path) -> None:
     assert plan.layout.global_batch_size == 1024
 
 
+def test_a_shape_without_a_stated_limit_takes_any_sequence() -> None:
+    shape = "hidden=4096,layers=32,heads=32,kv_heads=8,intermediate=14336,vocab=128256,gated=true"
+    layout = "dp_shard=8,zero=3,recompute=full"
+    value = ask(model_shape=shape, machine="p5.48xlarge", layout=layout, sequence_length=16384).value
+    assert value["extra"]["sequence_length"] == 16384
+    with pytest.raises(InputError, match="longer than the model's 8192 positions"):
+        ask(model_shape=shape + ",max_positions=8192", machine="p5.48xlarge", layout=layout, sequence_length=16384)
+
+
 def test_a_forced_layout_without_room_is_shown_and_answers_no() -> None:
     response = ask(model="llama-3.1-70b", machine="p5.48xlarge", layout="dp_replicate=8", sequence_length=4096)
     assert response.exit_code == 1

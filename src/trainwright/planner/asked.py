@@ -179,7 +179,11 @@ def _layout_value(text: str, *, stages: bool = False) -> Any:
 
 def _shape(asked: Asked) -> ModelShape:
     if asked.model_shape:
-        return ModelShape.from_text(asked.model_shape)
+        shape, length = ModelShape.from_text(asked.model_shape), asked.sequence_length or 0
+        if "max_positions" not in asked.model_shape and 0 < shape.max_positions < length:
+            # A limit that nobody stated refuses nothing: a table of positions grows with the sequence.
+            shape = shape.with_(max_positions=length, position_rows=length if shape.position_rows else 0)
+        return shape
     if asked.model:
         return registry.load(asked.model)
     way = "name a spec, --model NAME or FOLDER, or --model-shape hidden=…,layers=…,heads=…"
