@@ -95,6 +95,14 @@ def test_the_classic_table_comes_out_by_computation() -> None:
     assert sparse.ep > 1
 
 
+def test_megatron_turing_nlg_gets_the_layout_that_it_was_trained_with() -> None:
+    """530B on 280 DGX A100: tensor 8, pipeline 35, data 8 (Smith et al. 2022, §2.2)."""
+    layout = answer(
+        question("megatron-529.6b", "dgx-a100", 280, 2048, 2240, recipe="megatron", stack="megatron")
+    ).layout
+    assert (layout.tp, layout.pp, layout.data_parallel) == (8, 35, 8)
+
+
 def test_why_adds_the_strategy_table_and_two_rules_checked() -> None:
     plan = answer(replace(question("llama-3.1-8b", "p5.48xlarge", 2, 4096, 128), why=True))
     rows = {row["name"]: row for row in plan.extra["strategies"]}

@@ -167,6 +167,21 @@ def test_a_node_receives_every_expert_whether_or_not_its_ranks_share_them_out() 
     assert seconds[8] == pytest.approx(seconds[1], rel=0.02)
 
 
+@pytest.mark.parametrize("stack", ["native", "deepspeed", "megatron"])
+def test_shards_of_gradients_are_reduced_in_every_micro_batch(stack: str) -> None:
+    """Who keeps no whole gradients cannot wait for the last one (partition_gradients in DeepSpeed's stage_1_and_2.py)."""
+    constants = constants_for("h100", "nvswitch", stack, {"stack": {"overlap_window": 0.0}})
+    evaluator = StepModel(Workload(LLAMA_8B, 4096, 256, recipe=stack, stack=stack), DGX, constants)
+    exposed = {
+        zero: [evaluator.seconds(Layout(dp_shard=32, zero=zero, micro_batches=m), (32,)).dp for m in (2, 4, 8)]  # type: ignore[arg-type]
+        for zero in (1, 2)
+    }
+    assert exposed[1][0] == pytest.approx(exposed[1][2])
+    two, four, eight = exposed[2]
+    assert eight - four == pytest.approx(2 * (four - two))
+    assert four > 1.2 * two
+
+
 def test_lora_is_faster_and_smaller_than_training_all_weights() -> None:
     layout = Layout(dp_shard=32, zero=3, micro_batches=8)
     full = evaluate(model(), layout)

@@ -149,7 +149,7 @@ class StepModel:
             gather_layer = 2 * self._over_shards(net.all_gather, groups, dense * gathered, experts * gathered)
             gather_layer += self._over_shards(net.all_gather, groups, dense * reduced, experts * reduced)
             host_collectives += 3 * stack.collective_seconds
-        elif data_parallel and cut.zero == 2 and w.state.fsdp and sharded:
+        elif data_parallel and cut.zero == 2 and sharded:
             gather_layer = self._over_shards(net.all_gather, groups, dense * reduced, experts * reduced)
             host_collectives += stack.collective_seconds
         dp_layer = 0.0
@@ -247,7 +247,7 @@ class StepModel:
             else:
                 whole = w.state.gathered
                 gathered = self._over_shards(net.all_gather, groups, dense * whole, experts * whole)
-                if not (cut.zero == 2 and w.state.fsdp):  # there each micro-batch has scattered its own
+                if cut.zero != 2:  # there each micro-batch has scattered its own
                     total += self._over_shards(net.all_gather, groups, *reduced)
         if cut.dp_replicate > 1:
             part = reduced[0] / shards + reduced[1] / same_experts if cut.zero >= 1 else sum(reduced)
