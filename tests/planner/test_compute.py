@@ -169,7 +169,7 @@ def test_a_node_receives_every_expert_whether_or_not_its_ranks_share_them_out() 
 
 @pytest.mark.parametrize("stack", ["native", "deepspeed", "megatron"])
 def test_shards_of_gradients_are_reduced_in_every_micro_batch(stack: str) -> None:
-    """Who keeps no whole gradients cannot wait for the last one (partition_gradients in DeepSpeed's stage_1_and_2.py)."""
+    """Who keeps no whole gradients cannot wait for the last one (DeepSpeed's partition_gradients)."""
     constants = constants_for("h100", "nvswitch", stack, {"stack": {"overlap_window": 0.0}})
     evaluator = StepModel(Workload(LLAMA_8B, 4096, 256, recipe=stack, stack=stack), DGX, constants)
     exposed = {
