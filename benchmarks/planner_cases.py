@@ -19,9 +19,13 @@ from trainwright.models import registry
 from trainwright.models.layout import Layout, LayoutError
 from trainwright.models.stages import balanced_stages
 from trainwright.planner.inputs import dims_of, machine_of
+from trainwright.planner.remedies import lora_params
 from trainwright.planner.workload import Dims, Machine, Workload, gpt
 
 GIB = 2**30
+#: No size of a model or batch is larger, and no model has more layers.
+LARGEST = 1 << 26
+MOST_LAYERS = 10_000
 
 #: Shapes by name, as their public configurations state them (facts; ``trainwright.models`` holds the full table).
 SHAPES: dict[str, Dims] = {
@@ -90,8 +94,12 @@ def node(name: str, gpus: int) -> Machine:
 
 def read(path: Path, machine: str | None = None, find: Any = node) -> list[Case]:
     """Every row of a CSV in a known shape; ValueError for another. ``machine`` overrides the shape's default."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    # Spreadsheets put a byte order mark before the first column's name.
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        try:
+            rows = list(csv.DictReader(file, skipinitialspace=True))
+        except csv.Error as error:
+            raise ValueError(f"{path}: {error}") from error
     if not rows:
         raise ValueError(f"{path}: no rows")
     columns = set(rows[0])
@@ -110,6 +118,8 @@ def _cases(reader: Any, row: dict[str, str], line: int, path: Path, machine: str
     """The cases of one row; what is missing, unreadable or impossible in it refuses the row, not the file."""
     try:
         cases = list(reader({k: v or "" for k, v in row.items() if k}, path, machine, find))
+    except KeyError as error:
+        return [_refused(row, f"line {line}", f"the column {error} is missing")]
     except (ValueError, OverflowError, ZeroDivisionError, InputError) as error:
         return [_refused(row, f"line {line}", f"cannot be read: {error}")]
     return [case if case.refused else _checked(case, line) for case in cases]
@@ -118,9 +128,13 @@ def _cases(reader: Any, row: dict[str, str], line: int, path: Path, machine: str
 def _checked(case: Case, line: int) -> Case:
     """The case, or its refusal where sizes or measurements cannot be."""
     w, layout, ranks = case.workload, case.layout, case.machine.world_size
+    d = w.dims
+    sizes = (d.hidden, d.layers, d.heads, d.head_dim, d.vocab, w.sequence_length, w.global_batch_size)
     why = ""
-    if min(w.dims.hidden, w.dims.layers, w.dims.heads, w.dims.vocab, w.sequence_length, w.global_batch_size) < 1:
+    if min(sizes) < 1:
         why = "a size is not positive"
+    elif max(sizes) > LARGEST:
+        why = f"a size is beyond belief: at most {LARGEST:,} is read"
     elif layout.world_size > ranks:
         why = f"its layout needs {layout.world_size} accelerators, the row has {ranks}"
     elif layout.pp > w.dims.layers:
@@ -145,6 +159,8 @@ def _number(row: dict[str, str], key: str, default: int = 0) -> int:
 
 
 def _stages(layers: int, pp: int, chunks: int = 1) -> tuple[int, ...]:
+    if max(layers, pp * chunks) > MOST_LAYERS:
+        raise ValueError(f"{layers} layers in {pp * chunks} parts: at most {MOST_LAYERS} are believable")
     return balanced_stages(layers, pp * chunks)
 
 
@@ -217,10 +233,11 @@ def dgxc(row: dict[str, str], path: Path, machine: str | None, find: Any) -> Ite
         precision="fp8" if "FP8" in row["precision"].upper() else "bf16",
         method="lora" if lora else "full",
         lora_rank=32,
-        lora_params=lora_params(dims, 32) if lora else 0,
         recipe="nemo",
         stack="nemo",
     )
+    if lora:
+        workload = replace(workload, lora_params=lora_params(workload))
     if dims.experts and ep == 1:
         ep = min(dims.experts, dp * cp)
     try:
@@ -243,13 +260,6 @@ def dgxc(row: dict[str, str], path: Path, machine: str | None, find: Any) -> Ite
         group=f"{model}/{row['precision']}/{lora}/{seq}/{batch}/{gpus}",
         model=f"{model} {row['precision']}{' LoRA' if lora else ''}",
     )
-
-
-def lora_params(dims: Dims, rank: int) -> int:
-    """Adapters on all linear layers of every block: rank · (inputs + outputs) each."""
-    h, q, kv = dims.hidden, dims.q_size, dims.kv_size
-    inward = dims.ffn * (2 if dims.gated else 1)
-    return dims.layers * rank * ((h + q + 2 * kv) + (q + h) + (h + inward) + (dims.ffn + h))
 
 
 def llm_foundry(row: dict[str, str], path: Path, machine: str | None, find: Any) -> Iterator[Case]:

@@ -9,6 +9,7 @@ import pytest
 from trainwright.models.layout import Layout
 from trainwright.planner.constants import constants_for
 from trainwright.planner.memory import Memory, deepspeed_bytes, layer_activation_bytes
+from trainwright.planner.remedies import lora_params
 from trainwright.planner.workload import OPTIMIZER_BYTES, Workload, gpt
 
 GPT_22B = gpt(6144, 48, 64, 51200, positions=2048, dropout=True)
@@ -109,6 +110,14 @@ def test_lora_trains_only_adapters_and_qlora_shrinks_the_base() -> None:
     assert weights == pytest.approx(2 * GPT_22B.params + 4 * 2e7)
     qlora = Memory(_workload("native", precision="bf16", method="qlora", lora_params=20_000_000), STACK)
     assert qlora.static(layout, float(GPT_22B.params), 0.0)[0] < 0.3 * weights
+
+
+def test_adapters_are_counted_as_peft_prints_them() -> None:
+    """ "trainable params: 41,943,040" for Llama 3 8B, rank 16, all linear layers; NeMo fuses q, k, v and gate, up."""
+    llama = gpt(4096, 32, 32, 128256, kv_heads=8, ffn=14336, gated=True, tied=False, bias=False)
+    workload = _workload("native", stack="native", method="lora", dims=llama)
+    assert lora_params(workload) == 41_943_040
+    assert lora_params(replace(workload, stack="nemo")) == 41_943_040 - 32 * 16 * 3 * 4096
 
 
 def test_qlora_leaves_embedding_and_head_in_16_bits() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import Evaluated
 from trainwright.planner.search import Space, search
 from trainwright.planner.step import StepModel
@@ -108,8 +109,20 @@ def _changes(w: Workload, machine: Machine, space: Space) -> Iterator[tuple[str,
 
 
 def lora_params(w: Workload) -> int:
-    """Trained parameters under LoRA of the workload's rank on every linear layer of every block."""
+    """Trained parameters under LoRA of the workload's rank on every linear layer of every block: inputs + outputs.
+
+    Stacks that fuse q, k, v and gate, up give them one adapter each. Hugging Face's gated families keep them apart
+    (but for Phi-3), where the input counts once for each; families that are not gated mostly fuse q, k, v.
+    """
     d = w.dims
     inward = d.ffn * (2 if d.gated else 1)
-    wide = (d.hidden + d.q_size + 2 * d.kv_size) + (d.q_size + d.hidden) + (d.hidden + inward) + (d.ffn + d.hidden)
+    fused = constants_for("", "none", w.stack).stack.adapter_linears == 4
+    apart = 0 if fused or not d.gated else 2 * d.hidden + (d.hidden if d.ffn else 0)
+    wide = (
+        apart
+        + (d.hidden + d.q_size + 2 * d.kv_size)
+        + (d.q_size + d.hidden)
+        + (d.hidden + inward)
+        + (d.ffn + d.hidden)
+    )
     return d.layers * w.lora_rank * wide
