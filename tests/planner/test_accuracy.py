@@ -109,13 +109,15 @@ def test_nanotron_rows_are_read(accuracy: Any, tmp_path: Path) -> None:
 DAMAGED = {
     "vtrain_multi_a100.csv": (
         {"ms_per_iter": ""}, {"ms_per_iter": "0"}, {"ms_per_iter": "nan"}, {"hidden": "x"}, {"dp": "0"}, {"pp": "41"},
+        {"layers": "1e9"}, {"hidden": "3.5"},
     ),
     "dgxc_h100.csv": (
         {"model": "Foo 9B"}, {"s_per_step": ""}, {"micro_batch": "x"}, {"seq": "-1"}, {"layout": "TP3 PP5 CP7"},
+        {"seq": "9" * 400},
     ),
     "llm_foundry_fsdp.csv": ({"model": "7000b"}, {"tok_s_gpu": ""}, {"tok_s_gpu": "0"}, {"seq": ""}, {"gpus": "0"}),
     "megatron_golden_small_h100.csv": (
-        {"num-layers": ""}, {"GiB": "x"}, {"micro-batch-size": ""}, {"hidden-size": "0"},
+        {"num-layers": ""}, {"num-layers": "1e9"}, {"GiB": "x"}, {"micro-batch-size": ""}, {"hidden-size": "0"},
     ),
 }  # fmt: skip
 
@@ -136,6 +138,27 @@ def test_a_damaged_row_is_refused_alone(
     assert out["files"][name]["rows"] == 1
     assert out["files"][name]["refused"] == len(DAMAGED[name])
     assert all(row["refused"] for row in out["rows"][1:])
+
+
+@pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b""])
+def test_a_spreadsheets_mark_and_spaces_after_commas_are_read_over(
+    accuracy: Any, tmp_path: Path, start: bytes
+) -> None:
+    lines = (DATA / "vtrain_multi_a100.csv").read_text().splitlines()[:3]
+    path = tmp_path / "saved.csv"
+    path.write_bytes(start + "\r\n".join(lines).replace(",", ", ").encode())
+    assert [case.refused for case in accuracy.read(path)] == ["", ""]
+
+
+def test_a_column_that_only_some_shapes_need_is_missed_row_by_row(accuracy: Any, tmp_path: Path) -> None:
+    with (DATA / "llm_foundry_fsdp.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))[:2]
+    path = tmp_path / "short.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [name for name in rows[0] if name != "precision"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    assert [case.refused for case in accuracy.read(path)] == ["the column 'precision' is missing"] * 2
 
 
 @pytest.mark.parametrize("best", ["garbage", "DP4 TP8", "DP9999 TP2 PP1", ""])
