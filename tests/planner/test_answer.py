@@ -25,7 +25,7 @@ from trainwright.planner.offers import front, offers, pick, sizes
 from trainwright.planner.plan import Plan
 from trainwright.planner.remedies import lora_params
 from trainwright.planner.schema import plan_schema
-from trainwright.planner.search import Space
+from trainwright.planner.search import Space, runnable
 from trainwright.planner.step import StepModel
 from trainwright.planner.workload import Workload
 
@@ -114,6 +114,15 @@ def test_why_adds_the_strategy_table_and_two_rules_checked() -> None:
     assert "saves 3–4×" in text
     assert "3D parallelism for 100B" in text
     assert all(reason.source for reason in plan.reasons)
+
+
+def test_the_strategy_table_holds_what_the_engine_runs() -> None:
+    """The built-in trainer runs no zero bubble and no ep beside tp; a program of one's own may."""
+    asked = replace(question("mixtral-8x7b", "p5.48xlarge", 8, 4096, 512), why=True)
+    limited = replace(asked, space=runnable(asked.space, "native", "mixtral"))
+    layouts = [row["layout"] or "" for row in answer(limited).extra["strategies"]]
+    assert not any("zero_bubble" in text or ("tp=" in text and "ep=" in text) for text in layouts)
+    assert any("zero_bubble" in (row["layout"] or "") for row in answer(asked).extra["strategies"])
 
 
 def test_when_nothing_fits_the_smallest_changes_are_named() -> None:

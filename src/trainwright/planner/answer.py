@@ -99,7 +99,7 @@ def answer(question: Question) -> Plan:
     extra["front"] = [_brief(e) for e in found.front]
     if question.why:
         told += rules_of_thumb(model, found)
-        extra["strategies"] = [s.to_dict() for s in strategies(model)]
+        extra["strategies"] = [s.to_dict() for s in strategies(model, question.space)]
     return replace(
         plan,
         reasons=tuple(told),

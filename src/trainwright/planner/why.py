@@ -7,6 +7,7 @@ it rests on and where the formula comes from. Must not search for the layout its
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from math import gcd
 from typing import Any
 
 from trainwright.models.layout import Layout, Recompute
@@ -162,8 +163,9 @@ def _pipeline(model: StepModel, best: Evaluated) -> Reason:
     total = best.seconds.total
     chunks = chunks_of(layout)
     times = f"{layout.micro_batches} × {chunks}" if chunks > 1 else f"{layout.micro_batches}"
+    few, many = min(layout.stages), max(layout.stages)
     return Reason(
-        f"pp={layout.pp} ({layout.schedule}): stages of {min(layout.stages)}–{max(layout.stages)} layers; only one "
+        f"pp={layout.pp} ({layout.schedule}): stages of {few if few == many else f'{few}–{many}'} layers; only one "
         f"activation forward and one gradient back cross between two stages, {times} times a step "
         f"({100 * best.seconds.pp_p2p / total:.1f} %), and the bubble of filling and draining costs "
         f"{100 * best.seconds.bubble / total:.1f} %.",
@@ -250,8 +252,13 @@ class Strategy:
         return asdict(self)
 
 
-def strategies(model: StepModel) -> list[Strategy]:
-    """Data, tensor, pipeline, expert and 3D parallelism (and sharded data parallelism, FSDP) side by side."""
+def strategies(model: StepModel, allowed: Space) -> list[Strategy]:
+    """Data, tensor, pipeline, expert and 3D parallelism (and sharded data parallelism, FSDP) side by side.
+
+    Of ``allowed`` only what the engine runs and the schedules are kept: a row is the best of its kind, whatever the
+    question forces.
+    """
+    free = Space(limits=allowed.limits, schedules=allowed.schedules)
     world, d = model.machine.world_size, model.workload.dims
     # Whole nodes first: tensor parallelism alone would have to leave the node, which is the point of the row.
     tp_all = max((t for t in tp_degrees(d, world) if world % t == 0), default=1)
@@ -275,20 +282,24 @@ def strategies(model: StepModel) -> list[Strategy]:
     ]
     if d.experts:
         kinds.insert(4, ("expert", {"tp": 1, "pp": 1, "cp": 1}, (1, 2, 3), "router balance, all-to-all"))
-    rows = [_strategy(model, name, forced, zeros, parts) for name, forced, zeros, parts in kinds]
+    rows = [_strategy(model, free, name, forced, zeros, parts) for name, forced, zeros, parts in kinds]
     if not d.experts:
         rows.insert(4, Strategy("expert", None, None, False, None, None, "router balance, all-to-all", "no experts"))
     return rows
 
 
-def _strategy(model: StepModel, name: str, forced: dict[str, Any], zeros: tuple[int, ...], parts: str) -> Strategy:
-    space = Space(forced=forced, zeros=zeros, cross_node_tp=True)
+def _strategy(
+    model: StepModel, free: Space, name: str, forced: dict[str, Any], zeros: tuple[int, ...], parts: str
+) -> Strategy:
+    space = replace(free, forced=forced, zeros=zeros, cross_node_tp=True)
     if name == "expert":
-        space = Space(forced={**forced, "ep": min(model.workload.dims.experts, model.machine.per_node)}, zeros=zeros)
+        whole = gcd(model.workload.dims.experts, model.machine.per_node)
+        space = replace(free, forced={**forced, "ep": whole}, zeros=zeros)
     found = search(model, space, keep=3, most_rejected=0)
     candidates = found.ranked or ((found.closest,) if found.closest else ())
     if name.startswith("3D"):
-        candidates = tuple(c for c in candidates if c and c.layout.tp > 1 and c.layout.pp > 1) or _three_d(model)
+        candidates = tuple(c for c in candidates if c and c.layout.tp > 1 and c.layout.pp > 1)
+        candidates = candidates or _three_d(model, free)
     if not candidates or candidates[0] is None:
         return Strategy(name, None, None, False, None, None, parts, "no legal layout on these accelerators")
     best = candidates[0]
@@ -299,14 +310,15 @@ def _strategy(model: StepModel, name: str, forced: dict[str, Any], zeros: tuple[
     )
 
 
-def _three_d(model: StepModel) -> tuple[Evaluated, ...]:
+def _three_d(model: StepModel, free: Space) -> tuple[Evaluated, ...]:
     """The best layout that really uses tensor and pipeline parallelism together."""
     found: list[Evaluated] = []
     world = model.machine.world_size
     for tp in tp_degrees(model.workload.dims, model.machine.per_node):
         for pp in divisors(world):
             if tp > 1 and pp > 1 and world % (tp * pp) == 0 and len(found) < 64:
-                one = search(model, Space(forced={"tp": tp, "pp": pp, "cp": 1}), keep=1, most_rejected=0)
+                forced = {"tp": tp, "pp": pp, "cp": 1}
+                one = search(model, replace(free, forced=forced), keep=1, most_rejected=0)
                 found += one.ranked or ((one.closest,) if one.closest else ())
     return tuple(sorted(found, key=lambda e: (not e.fits, e.seconds.total)))[:1]
 
