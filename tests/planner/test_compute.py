@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright.facts import instances
+from trainwright.models import flops, registry
 from trainwright.models.layout import Layout
 from trainwright.planner.collectives import step_collectives
 from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import evaluate, model_flops_per_token
-from trainwright.planner.inputs import machine_of
+from trainwright.planner.inputs import dims_of, machine_of
 from trainwright.planner.step import StepModel
 from trainwright.planner.workload import Machine, Workload, gpt
 
@@ -43,6 +44,13 @@ def test_flops_are_those_of_sc21_and_korthikanti(hidden: int, layers: int, heads
 def test_causal_convention_leaves_out_half_of_the_attention() -> None:
     full, causal = (model_flops_per_token(LLAMA_8B, 8192, full_attention=f) for f in (True, False))
     assert full - causal == pytest.approx(6 * 32 * 8192 * 4096)
+
+
+@pytest.mark.parametrize("sequence", [4096, 6000, 8192, 65536])
+def test_windows_leave_out_what_the_exact_count_leaves_out(sequence: int) -> None:
+    shape = registry.load("mistral-7b-v0.1")
+    exact = flops.attention_core(shape, 0, sequence) / (4 * shape.heads * shape.key_dim)
+    assert dims_of(shape).attention_span(sequence) / 2 == pytest.approx(exact, rel=1e-3)
 
 
 def test_small_matrices_use_the_chip_worse_than_large_ones() -> None:

@@ -99,11 +99,15 @@ class Dims:
         return self.params - idle
 
     def attention_span(self, sequence_length: int) -> float:
-        """Mean number of keys that a query may see before the causal mask, over all layers."""
+        """Mean number of keys that a query may see before the causal mask halves them, over all layers.
+
+        A causal window of w keys holds w − w²/2s of them on average (the first queries have fewer): twice that here.
+        """
         if not self.window or self.window >= sequence_length or not self.layers:
             return float(sequence_length)
         inside = min(self.window_layers, self.layers)
-        return (inside * self.window * 2 + (self.layers - inside) * sequence_length) / self.layers
+        seen = self.window * (2 - self.window / sequence_length) if self.causal else self.window
+        return (inside * seen + (self.layers - inside) * sequence_length) / self.layers
 
 
 def gpt(
