@@ -11,6 +11,7 @@ from trainwright.cli.output import Output, OutputOption, SetOption, SiteOption
 
 
 def plan(
+    context: typer.Context,
     what: Annotated[
         list[str] | None,
         typer.Argument(metavar="[SPEC | diff A B]", help="Spec file; or diff and two plan files; or nothing."),
@@ -115,8 +116,15 @@ def plan(
             pictures=pictures,
             overrides=tuple(set_ or ()),
             site=site,
+            given=frozenset(name for name in context.params if _is_given(context, name)),
             colour=is_terminal() and output is Output.text,
         )
     )
     response.show(output is Output.json)
     raise typer.Exit(response.exit_code)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether a person typed it: what says its default on purpose is as much a wish as any other value."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -69,4 +69,10 @@ def regions(instance: str, capacity: str = "on_demand") -> list[str]:
     return list(read_rows("prices").get(normalise(instance), {}).get(capacity, {}))
 
 
+def all_regions() -> list[str]:
+    """Every region in which any price is known."""
+    rows = read_rows("prices").values()
+    return sorted({region for kinds in rows for known in kinds.values() for region in known})
+
+
 _CAPACITIES: dict[str, Capacity] = {name: name for name in get_args(Capacity)}

@@ -89,10 +89,7 @@ def question_of(asked: Asked, *, why: bool = False) -> tuple[Question, Layout | 
     machine = _cluster(asked, node, layout)
     workload = _workload(asked, shape, machine, layout)
     _check_precision(workload, machine)
-    overlay: dict[str, dict[str, float]] = overlay_of(node)
-    if asked.calibration:
-        for part, values in calibrate.read(asked.calibration, machine.accelerator).items():
-            overlay[part] = {**overlay.get(part, {}), **values}
+    overlay = calibrated(overlay_of(node), asked.calibration, machine.accelerator)
     forced: dict[str, Any] = {}
     if asked.micro_batch_size:
         forced["micro_batch_size"] = asked.micro_batch_size
@@ -111,29 +108,62 @@ def question_of(asked: Asked, *, why: bool = False) -> tuple[Question, Layout | 
     return question, layout
 
 
+def calibrated(
+    overlay: Mapping[str, Mapping[str, float]], calibration: Path | None, accelerator: str
+) -> dict[str, Mapping[str, float]]:
+    """The machine's own constants, with those of a calibration file of this accelerator over them."""
+    found = dict(overlay)
+    for part, values in (calibrate.read(calibration, accelerator) if calibration else {}).items():
+        found[part] = {**found.get(part, {}), **values}
+    return found
+
+
+def beside_spec(asked: Asked, question: Question) -> Question:
+    """A spec's question with what only options say: a calibration file, how often nodes fail."""
+    if problems := _numbers(asked):
+        raise InputError(problems)
+    overlay = calibrated(question.overlay or {}, asked.calibration, question.machine.accelerator)
+    question = replace(question, overlay=overlay or None)
+    often = asked.failures_per_node_hour
+    return question if often is None else replace(question, failures_per_node_hour=often)
+
+
 def at_first_of(asked: Asked, names: list[str]) -> Asked:
-    """The question at the first known machine of ``--compare``, where no other is named. Unknown ones are told by
-    ``machines``.
+    """The question at the first known machine of ``--compare``, where no other is named. Unknown ones are told with
+    every other problem of the options.
     """
     if asked.machine or not names:
         return asked
-    machines(asked, names)
-    computing = (name for name in names if asked.precision in machine_file.find(name).accelerator.flops)
-    return replace(asked, machine=next(computing, names[0]))
-
-
-def machines(asked: Asked, names: list[str]) -> list[Machine]:
-    """The clusters of ``--compare``, each with the asked number of nodes and its own price."""
     problems: list[Problem] = []
-    found = []
+    computing = []
     for name in names:
         try:
-            found.append(_cluster(asked, machine_file.find(name), None))
+            if asked.precision in machine_file.find(name).accelerator.flops:
+                computing.append(name)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError([*problems, *_words(asked), *_numbers(asked)])
+    return replace(asked, machine=next(iter(computing), names[0]))
+
+
+def machines(asked: Asked, names: list[str]) -> tuple[list[Machine], dict[str, Mapping[str, Mapping[str, float]]]]:
+    """The clusters of ``--compare``, each with the asked number of nodes and its own price; and the constants that
+    each machine's own file or calibration sets, by the machine's name.
+    """
+    problems: list[Problem] = []
+    found: list[Machine] = []
+    overlays: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    for name in dict.fromkeys(names):
+        try:
+            node = machine_file.find(name)
+            found.append(_cluster(asked, node, None))
+            overlays[found[-1].name] = calibrated(overlay_of(node), asked.calibration, found[-1].accelerator)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return found
+    return found, overlays
 
 
 def parse_layout(text: str) -> Layout:
@@ -207,6 +237,12 @@ def _words(asked: Asked) -> list[Problem]:
         "recompute": ("none", "selective", "full"),
     }
     problems = []
+    if asked.capacity.strip().lower().replace("-", "_") not in (known := (*get_args(prices.Capacity), "reserved")):
+        way = did_you_mean(asked.capacity, known)
+        problems.append(Problem("plan", field="--capacity", what=f"is {asked.capacity!r}", instead=way))
+    if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d+", asked.region):
+        way = f"an AWS region; prices are known for {', '.join(prices.all_regions())}"
+        problems.append(Problem("plan", field="--region", what=f"is {asked.region!r}", instead=way))
     for name, choices in legal.items():
         value = getattr(asked, name)
         if value is not None and value not in choices:
@@ -239,7 +275,7 @@ def _numbers(asked: Asked) -> list[Problem]:
             problems.append(Problem("plan", field=option, what=f"is {value}", instead="a positive number is needed"))
         elif value > most:
             problems.append(
-                Problem("plan", field=option, what=f"is {value}", instead=f"at most {most:g} is believable")
+                Problem("plan", field=option, what=f"is {value}", instead=f"at most {most:,.0f} is believable")
             )
     return problems
 

@@ -6,7 +6,7 @@ within a budget. Must not read facts: machines come with their price.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,6 +14,8 @@ from trainwright.errors import AnswerNo, InputError
 from trainwright.planner.answer import DoesNotFit, Question, answer
 from trainwright.planner.plan import Plan
 from trainwright.planner.workload import Machine
+
+Overlay = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,12 @@ class Offer:
         return asdict(self)
 
 
-def offers(question: Question, machines: Iterable[Machine]) -> list[tuple[Offer, Plan | None]]:
-    """Plan on each machine. Order is that of the machines."""
+def offers(
+    question: Question, machines: Iterable[Machine], overlays: Mapping[str, Overlay] | None = None
+) -> list[tuple[Offer, Plan | None]]:
+    """Plan on each machine. Order is that of the machines. ``overlays``: a machine's own constants by its name;
+    without, the question's are kept, which then must be of the same machine.
+    """
     found: list[tuple[Offer, Plan | None]] = []
     for machine in machines:
         plan: Plan | None = None
@@ -48,7 +54,8 @@ def offers(question: Question, machines: Iterable[Machine]) -> list[tuple[Offer,
             found.append((_offer(machine, None, reason), None))
             continue
         try:
-            plan = answer(replace(question, machine=machine, why=False))
+            overlay = question.overlay if overlays is None else overlays.get(machine.name)
+            plan = answer(replace(question, machine=machine, overlay=overlay, why=False))
         except DoesNotFit as error:
             reason = error.message
         except InputError as error:

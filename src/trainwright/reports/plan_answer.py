@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.errors import AnswerNo, InputError, Problem, did_you_mean
+from trainwright.facts import prices
+from trainwright.models.layout import Layout
 from trainwright.planner import asked as asked_
 from trainwright.planner.answer import DoesNotFit, Question, answer, answer_layout
 from trainwright.planner.plan import Plan
 from trainwright.planner.search import Objective
+from trainwright.reports.plan_options import contradictions, of_this_machine
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Request:
     pictures: Path | None = None
     overrides: tuple[str, ...] = ()
     site: Path | None = None
+    #: Names of the options that were typed: what would not be read is refused.
+    given: frozenset[str] = frozenset()
     colour: bool = False
 
 
@@ -53,17 +58,20 @@ class Response:
 
 def respond(request: Request) -> Response:
     """Answer. InputError for bad input; a plan that does not fit is a Response with exit code 1."""
+    unread = contradictions(request.what, request.given, adapters=request.asked.method != "full")
+    if unread and request.what:
+        raise InputError(unread)
     if request.what[:1] == ("diff",):
         return _diff(request)
     _check_places(request)
     if (local := _local_plan(request)) is not None:
         _write(request, local)
         return Response(local.to_dict(), _local_text(local), 0)
-    question, layout = _question(request)
+    question, layout, asked = _question(request, unread)
     if request.calibrate is not None:
         return _calibrate(request, question)
     if request.compare or request.deadline is not None or request.budget is not None:
-        return _offers(request, question)
+        return _offers(request, question, asked)
     try:
         plan = answer_layout(question, layout) if layout is not None else answer(question)
     except DoesNotFit as error:
@@ -76,19 +84,17 @@ def respond(request: Request) -> Response:
 
 def _local_plan(request: Request) -> Plan | None:
     """The plan of a spec that runs on this machine, which is nobody's instance type: layout and reasons only."""
-    if (
-        len(request.what) != 1
-        or request.calibrate
-        or request.compare
-        or request.deadline
-        or request.budget is not None
-    ):
+    if len(request.what) != 1:
         return None
     from trainwright.planner.explicit import plan_local
     from trainwright.spec.load import load
 
     loaded = load(request.what[0], request.overrides, request.site)
-    return plan_local(loaded) if loaded.spec.compute.instance == "local" else None
+    if loaded.spec.compute.instance != "local":
+        return None
+    if unread := of_this_machine(request.given):
+        raise InputError(unread)
+    return plan_local(loaded)
 
 
 def _local_text(plan: Plan) -> str:
@@ -98,10 +104,11 @@ def _local_text(plan: Plan) -> str:
     )
 
 
-def _question(request: Request) -> tuple[Question, Any]:
+def _question(request: Request, unread: list[Problem]) -> tuple[Question, Layout | None, asked_.Asked]:
+    """The question, the forced layout, and what was asked of the clusters of ``--compare``."""
     # On one machine the cheapest layout is the fastest.
     objectives: dict[str, Objective] = {"time": "time", "cost": "time", "memory": "memory"}
-    problems = []
+    problems = list(unread)
     objective = objectives.get(request.rank_by)
     if objective is None:
         way = did_you_mean(request.rank_by, ("time", "cost", "memory"))
@@ -115,7 +122,7 @@ def _question(request: Request) -> tuple[Question, Any]:
             raise InputError([*problems, *error.problems]) from error
         if problems or objective is None:
             raise InputError(problems)
-        return replace(question, objective=objective), layout
+        return replace(question, objective=objective), layout, asked
     if problems or objective is None:
         raise InputError(problems)
     if len(request.what) > 1:
@@ -125,9 +132,16 @@ def _question(request: Request) -> tuple[Question, Any]:
     from trainwright.spec.load import load
 
     loaded = load(request.what[0], request.overrides, request.site)
-    question = replace(question_of(loaded, why=request.why), objective=objective)
+    question = asked_.beside_spec(request.asked, replace(question_of(loaded, why=request.why), objective=objective))
     layout = asked_.parse_layout(request.asked.layout) if request.asked.layout else None
-    return question, layout
+    compute, given = loaded.spec.compute, request.given
+    asked = replace(
+        request.asked,
+        nodes=request.asked.nodes or compute.nodes,
+        capacity=request.asked.capacity if "capacity" in given else compute.capacity,
+        region=request.asked.region if "region" in given else loaded.site.region or prices.DEFAULT_REGION,
+    )
+    return question, layout, asked
 
 
 def _diff(request: Request) -> Response:
@@ -154,13 +168,13 @@ def _does_not_fit(request: Request, error: DoesNotFit) -> Response:
     return Response(error.to_dict(), text, error.exit_code)
 
 
-def _offers(request: Request, question: Question) -> Response:
+def _offers(request: Request, question: Question, asked: asked_.Asked) -> Response:
     from trainwright.planner.offers import offers, pick, sizes
     from trainwright.reports.plan_text import offers_table, plan_text, render
     from trainwright.spec.units import Duration
 
     names = _names(request.compare)
-    clusters = asked_.machines(request.asked, names) if names else [question.machine]
+    clusters, overlays = asked_.machines(asked, names) if names else ([question.machine], None)
     hours = None if request.deadline is None else Duration.parse(request.deadline).seconds / 3600
     limited = hours is not None or request.budget is not None
     if limited:
@@ -169,7 +183,7 @@ def _offers(request: Request, question: Question) -> Response:
             raise InputError([Problem("plan", field="--tokens", what=what, instead="--tokens 1e12")])
         batch = question.workload.global_batch_size
         clusters = [size for one in clusters for size in sizes(one, request.max_nodes, batch)]
-    found = offers(question, clusters)
+    found = offers(question, clusters, overlays)
     rows = [offer.to_dict() for offer, _ in found]
     table = render([offers_table([offer for offer, _ in found])], colour=request.colour)
     _write_cost(request, [offer for offer, _ in found])
