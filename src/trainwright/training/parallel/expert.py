@@ -25,6 +25,7 @@ from trainwright.models.registry import FAMILIES, family
 from trainwright.spec.model import Experts
 from trainwright.training.mesh import joined
 from trainwright.training.parallel.data import Apart
+from trainwright.training.parallel.parts import touch
 from trainwright.training.precision import Precision
 from trainwright.training.routing import Balance, Policy, SparseLayer, Tally, choose_policy, find_layers
 
@@ -218,7 +219,7 @@ class Exchange:
         out: Tensor = type(self._experts).forward(local, states, numbers[:, None], once)
         # Experts that nobody visits must still be in the graph: their gradient is zero, not missing, and the others
         # wait for this rank's part in the way back.
-        return out if states.shape[0] else _Touch.apply(out, states, *held.values())
+        return out if states.shape[0] else touch(out, states, *held.values())
 
 
 def held_here(experts: nn.Module) -> dict[str, Tensor]:
@@ -257,17 +258,3 @@ def _send(rows: Tensor, receives: list[int], sends: list[int], group: dist.Proce
     out = rows.new_empty(sum(receives), *rows.shape[1:])
     dist.all_to_all_single(out, rows.contiguous(), receives, sends, group=group)
     return out
-
-
-class _Touch(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
-    """Its first argument, with a gradient of zeros for the others."""
-
-    @staticmethod
-    def forward(ctx: Any, out: Tensor, *others: Tensor) -> Tensor:
-        ctx.others = [torch.empty_like(other, device="meta") for other in others]
-        ctx.device = out.device
-        return out.view_as(out)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
-        return upstream[0], *(torch.zeros_like(other, device=ctx.device) for other in ctx.others)

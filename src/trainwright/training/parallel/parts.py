@@ -6,10 +6,18 @@ a sum over ranks.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from trainwright.training.parallel.region import TensorRanks
+
+
+def touch(out: Tensor, *others: Tensor) -> Tensor:
+    """``out``, with a gradient of zeros for ``others``: what nobody used takes part in the way back all the same."""
+    touched: Tensor = _Touch.apply(out, *others)
+    return touched
 
 
 def own_experts(ranks: TensorRanks, experts: int) -> type:
@@ -25,7 +33,11 @@ def own_experts(ranks: TensorRanks, experts: int) -> type:
             number = chosen - first
             mine = (number >= 0) & (number < each)
             out: Tensor = super().forward(hidden, number.where(mine, number.new_full((), each)), weights)
-            return out
+            if mine.any():
+                return out
+            # Without a token here, experts and router would have no gradient where those of other ranks have one.
+            held = [getattr(self, name) for name, parameter in self._parameters.items() if parameter is not None]
+            return touch(out, hidden, weights, *held)
 
     return OwnExperts
 
@@ -45,3 +57,17 @@ def wide_norm(ranks: TensorRanks) -> type:
             return (self.weight * scaled).to(heads.dtype)
 
     return WideNorm
+
+
+class _Touch(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
+    """Its first argument, with a gradient of zeros for the others."""
+
+    @staticmethod
+    def forward(ctx: Any, out: Tensor, *others: Tensor) -> Tensor:
+        ctx.others = [torch.empty_like(other, device="meta") for other in others]
+        ctx.device = out.device
+        return out.view_as(out)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
+        return upstream[0], *(torch.zeros_like(other, device=ctx.device) for other in ctx.others)
