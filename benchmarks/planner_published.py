@@ -56,6 +56,19 @@ LLAMA_3 = (
     (16384, 8, 16, 16, 8, 131072, 16, 380),
 )
 
+#: SC21, table 2: hidden, layers, heads, pp (tp=8) and batch; (GPUs, TFLOP/s per GPU) of Megatron's parallelism.
+SC21_PTD = (
+    (12288, 96, 96, 12, 1536, ((384, 153), (768, 149), (1536, 141))),
+    (20480, 105, 128, 35, 2240, ((560, 171), (1120, 167), (2240, 159))),
+)
+#: The same table: hidden, layers, heads; (GPUs, batch, micro-batch, TFLOP/s per GPU) of DeepSpeed's ZeRO-3.
+SC21_ZERO_3 = (
+    (12288, 96, 96, ((384, 1536, 4, 144), (768, 1536, 2, 88), (1536, 1536, 1, 44))),
+    (20480, 105, 128, ((640, 2560, 4, 138), (1120, 2240, 2, 98), (2240, 2240, 1, 48))),
+)
+#: Smith et al. 2022 (MT-NLG 530B): (GPUs, seconds) at a batch of 1,920, tp=8, pp=35, full recomputation.
+MT_NLG = ((2240, 60.1), (2800, 50.2), (3360, 44.4))
+
 #: NeMo's log lines: name, GPUs, tp, cp, micro-batch, sequence, peak bytes, bytes of weights, gradients and state.
 ALLOCATIONS = (
     ("llama 8b", 8, 1, 2, 1, 8192, 70_833_405_952, 44_271_689_728),
@@ -120,6 +133,7 @@ def checks() -> list[Check]:
         )  # fmt: skip
         seconds = sc21_flops(h, layers, batch) / (gpus * tflops * 1e12)
         found.append(Check("SC21 table 1, s", f"hidden {h}", got.seconds.total, seconds))
+    found += _at_scale()
     for name, h, layers, heads, tp, pp, chunks, gpus, batch, mbs, full, selective in KORTHIKANTI:
         dims = megatron_gpt(h, layers, heads)
         kinds: tuple[tuple[Recompute, bool, float], ...] = (("full", False, full), ("selective", True, selective))
@@ -160,6 +174,34 @@ def checks() -> list[Check]:
         static = rank.weights + rank.gradients + rank.master + rank.optimizer
         found.append(Check("NeMo static, GiB", name, static / GIB, allocated / GIB))
         found.append(Check("NeMo peak, GiB", name, (rank.total - rank.reserve) / GIB, peak / GIB))
+    return found
+
+
+def _at_scale() -> list[Check]:
+    """Hundreds to thousands of A100 under Megatron-LM and DeepSpeed of 2021 and 2022."""
+    found = []
+    for h, layers, heads, pp, batch, rows in SC21_PTD:
+        for gpus, tflops in rows:
+            got = run(
+                megatron_gpt(h, layers, heads), gpus, batch, tp=8, pp=pp, micro_batch=1, recompute="full",
+                stack="megatron_2021",
+            )  # fmt: skip
+            seconds = sc21_flops(h, layers, batch) / (gpus * tflops * 1e12)
+            found.append(Check("SC21 table 2, Megatron, s", f"hidden {h}, {gpus} GPUs", got.seconds.total, seconds))
+    for gpus, seconds in MT_NLG:
+        got = run(
+            megatron_gpt(20480, 105, 128), gpus, 1920, tp=8, pp=35, micro_batch=1, recompute="full",
+            stack="megatron_2021",
+        )  # fmt: skip
+        found.append(Check("MT-NLG 530B, s", f"{gpus} GPUs", got.seconds.total, seconds))
+    for h, layers, heads, shards in SC21_ZERO_3:
+        for gpus, batch, mbs, tflops in shards:
+            got = run(
+                megatron_gpt(h, layers, heads), gpus, batch, tp=1, pp=1, micro_batch=mbs, recompute="full",
+                stack="deepspeed", recipe="deepspeed", zero=3,
+            )  # fmt: skip
+            seconds = sc21_flops(h, layers, batch) / (gpus * tflops * 1e12)
+            found.append(Check("SC21 table 2, ZeRO-3, s", f"hidden {h}, {gpus} GPUs", got.seconds.total, seconds))
     return found
 
 

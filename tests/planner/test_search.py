@@ -147,6 +147,10 @@ def test_what_was_not_calibrated_ranks_by_the_far_edge_of_its_error_bar() -> Non
     assert pessimism(short, megatron, context) == pytest.approx(1 + 20 / 115)
     assert pessimism(long, megatron, context) == 1
     assert not layout_doubts(short, native, search(model).ranked[0].layout)
+    wide = Layout(dp_shard=256, zero=3, stages=(8,))
+    assert pessimism(short, megatron, wide) == pytest.approx(1 + 20 / 115)
+    assert pessimism(short, megatron, wide.with_(dp_shard=128, dp_replicate=2)) == 1
+    assert pessimism(short, megatron, wide.with_(zero=1)) == 1
     # An accelerator that was not measured has a wide bar already; what its layouts do is no less in doubt for that.
     unknown = constants_for("a10g", "pcie", "native")
     assert pessimism(short, unknown, pipe) == pytest.approx(1 + 10 / 135)

@@ -17,6 +17,9 @@ from trainwright.planner.workload import Machine, Workload
 CALIBRATED_CP, CALIBRATED_CP_TOKENS = 2, 8192
 #: Accelerators of the largest run that was checked (SC21, table 1).
 CALIBRATED_WORLD = 3072
+#: Ranks of the widest sharding that was calibrated on (llm-foundry). DeepSpeed's of 2021 over 384 to 2,240 ranks took
+#: 1.7 to 4.6 times what is predicted here (SC21, table 2).
+CALIBRATED_SHARDS = 128
 
 
 def common_doubts(workload: Workload, machine: Machine, constants: Constants) -> list[str]:
@@ -44,6 +47,8 @@ def layout_doubts(workload: Workload, constants: Constants, cut: Cut) -> list[st
             found.append(f"context parallelism of sequences below {CALIBRATED_CP_TOKENS:,} tokens was not calibrated")
     if cut.pp > 1 and cut.schedule == "zero_bubble":
         found.append("no zero-bubble run was calibrated on")
+    if cut.zero == 3 and cut.dp_shard * cut.cp > CALIBRATED_SHARDS:
+        found.append(f"no run that shards parameters over more than {CALIBRATED_SHARDS} ranks was calibrated on")
     return found
 
 
@@ -53,7 +58,7 @@ def pessimism(workload: Workload, constants: Constants, cut: Cut) -> float:
     The first doubt widens the bar to what was measured outside the calibrated range; doubts are independent, so that
     their widenings add in quadrature.
     """
-    if cut.cp == cut.tp == cut.pp == 1:
+    if cut.cp == cut.tp == cut.pp == 1 and cut.dp_shard <= CALIBRATED_SHARDS:
         return 1.0
     doubts = len(layout_doubts(workload, constants, cut))
     return 1.0 + sqrt(doubts) * constants.doubt_time_pct / (100.0 + constants.error_time_pct)
