@@ -250,6 +250,19 @@ def test_unmeasured_accelerators_get_wider_error_bars_and_say_so() -> None:
     assert any("not calibrated" in reason.text for reason in plan.reasons)
 
 
+@pytest.mark.parametrize(
+    ("changes", "doubt"),
+    [({"offload_optimizer": "cpu"}, "no run that offloads"), ({"method": "qlora"}, "no run on 4-bit weights")],
+)
+def test_offloading_and_4_bit_weights_were_not_measured_and_the_plan_says_so(
+    changes: dict[str, Any], doubt: str
+) -> None:
+    forced = {"pp": 1, "tp": 1, "cp": 1, "zero": 3}
+    plan = answer(question("llama-3.1-8b", "p5.48xlarge", 1, 2048, 64, forced=forced, **changes))
+    assert plan.error_pct == {"time": 35.0, "memory": 25.0}
+    assert any(doubt in reason.text for reason in plan.reasons)
+
+
 def test_the_schema_names_exactly_what_a_plan_writes() -> None:
     schema = plan_schema()
     values = answer(question("llama-3.1-8b", "p5.48xlarge", 1, 4096, 64)).to_dict()

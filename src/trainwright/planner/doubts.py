@@ -29,6 +29,10 @@ def common_doubts(workload: Workload, machine: Machine, constants: Constants) ->
         found.append(f"{machine.accelerator} was not calibrated ({constants.source})")
     if workload.dims.experts:
         found.append("no mixture-of-experts run was calibrated on")
+    if {workload.offload_optimizer, workload.offload_parameters} != {"none"}:
+        found.append("no run that offloads was calibrated on")
+    if workload.method == "qlora":
+        found.append("no run on 4-bit weights was calibrated on")
     if machine.world_size > CALIBRATED_WORLD:
         found.append(f"{machine.world_size} accelerators are more than the {CALIBRATED_WORLD:,} checked")
     return found
