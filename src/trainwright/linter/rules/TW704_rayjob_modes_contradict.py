@@ -54,6 +54,27 @@ class RayjobModesContradict(ObjectRule):
             yield self.hit(
                 backoff, "InteractiveMode cannot be retried: the operator refuses backoffLimit", "no backoffLimit"
             )
+        for name in ("activeDeadlineSeconds", "preRunningDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"):
+            number, least = spec.get(name), 1 if "Deadline" in name else 0
+            if number.integer is not None and number.integer < least:
+                yield self.hit(
+                    number, f"{name} is {number.raw}: the operator refuses the job", f"{name} of {least} or more"
+                )
+        rules = spec.get("deletionStrategy", "deletionRules")
+        if rules.elements() and spec.get("shutdownAfterJobFinishes").boolean:
+            yield self.hit(
+                spec.get("shutdownAfterJobFinishes"),
+                "shutdownAfterJobFinishes and deletionStrategy.deletionRules both say when the cluster goes: the "
+                "operator refuses the job",
+                "one of them",
+            )
+        if mode.string == "HTTPMode" and spec.get("submitterPodTemplate").exists:
+            yield self.hit(
+                spec.get("submitterPodTemplate"),
+                "in HTTPMode the operator submits the job itself: no pod is made from submitterPodTemplate",
+                "no submitterPodTemplate, or submissionMode: K8sJobMode",
+                severity="warning",
+            )
         if mode.string == "SidecarMode":
             for name in ("submitterPodTemplate", "submitterConfig", "clusterSelector"):
                 if spec.get(name).exists:

@@ -10,8 +10,9 @@ from trainwright.linter.documents import PythonDocument
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, JobRule
 from trainwright.linter.text import Span
-from trainwright.linter.values import Absent, Known
+from trainwright.linter.values import Absent, Known, Unknown, integer
 from trainwright.linter.view.job import JobLaunch, TrainingJob
+from trainwright.linter.view.pods import PodGroup
 from trainwright.linter.view.python import Call, calls_of, literal
 
 
@@ -52,7 +53,7 @@ class RayWorkersDoNotFit(JobRule):
     def _entrypoint(self, job: TrainingJob) -> Iterator[Hit]:
         """The driver itself is placed on one node."""
         asked = job.get("spec", "entrypointNumGpus")
-        groups = [group.accelerators for group in job.groups if group.role in ("head", "worker")]
+        groups = [_told(job, group) or group.accelerators for group in job.groups if group.role in ("head", "worker")]
         if asked.number is None or not groups or job.get("spec", "rayClusterSpec", "workerGroupSpecs").open:
             return
         counts = [0 if isinstance(value, Absent) else value.known for value in groups]
@@ -66,6 +67,16 @@ class RayWorkersDoNotFit(JobRule):
             )
 
 
+def _told(job: TrainingJob, group: PodGroup) -> Known[int] | Unknown | None:
+    """GPUs that ``ray start`` is told of in place of those of the limits; None when it is told nothing."""
+    place = job.get("spec", "rayClusterSpec", "headGroupSpec") if group.role == "head" else group.entry
+    stated = place.get("rayStartParams", "num-gpus")
+    if not stated.exists:
+        return None
+    number = integer(stated.string or "") if stated.integer is None else stated.integer
+    return Unknown(stated.span) if number is None else Known(number, stated.span)
+
+
 def _most(job: TrainingJob) -> int | None:
     """GPUs of all groups at their largest size; None when that is not certain."""
     spec = job.get("spec", "rayClusterSpec")
@@ -76,7 +87,7 @@ def _most(job: TrainingJob) -> int | None:
     for group in job.groups:
         if group.role not in ("head", "worker"):
             continue
-        gpus = group.accelerators
+        gpus = _told(job, group) or group.accelerators
         if isinstance(gpus, Absent):
             continue
         count = group.count

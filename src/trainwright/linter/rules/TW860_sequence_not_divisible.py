@@ -30,6 +30,14 @@ class SequenceNotDivisible(LaunchRule):
         found = degrees(subject)
         length = subject.arguments.number("seq_length", "encoder_seq_length", "training.seq_len", "model.seq_length")
         context, tensor = count(found.context), count(found.tensor)
+        positions = subject.arguments.number("max_position_embeddings")
+        if found.megatron and length.known and positions.known and positions.known < length.known:
+            yield self.hit(
+                positions,
+                f"sequence length {length.known} is above max_position_embeddings {positions.known}: Megatron-LM "
+                "stops with an assertion on every rank",
+                f"--max-position-embeddings {length.known}",
+            )
         if not isinstance(length, Known) or length.value < 1 or context is None or tensor is None:
             return
         titan = subject.arguments.has("training.seq_len")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from trainwright.facts.data import read_rows
 from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ProjectRule
-from trainwright.linter.view.profiles import profiles
+from trainwright.linter.view.profiles import Entry, profiles
 
 _SPAWNER = frozenset({"extra_config", "start_timeout", "http_timeout"})
 
@@ -47,6 +47,8 @@ class ProfileOverrideUnknown(ProjectRule):
         }
         for profile in profiles(project):
             for entry in profile.overrides.values():
+                if entry.name in _RESOURCES:
+                    yield from self._resources(entry)
                 if entry.name in known or entry.name in _SPAWNER or entry.name.startswith("_"):
                     continue
                 close = get_close_matches(entry.name, known, 1, 0.75)
@@ -58,4 +60,20 @@ class ProfileOverrideUnknown(ProjectRule):
                     + (f", and profile {profile.display_name!r} starts without it" if profile.display_name else ""),
                     right or "a trait of KubeSpawner, or extra_pod_config and extra_container_config for the rest",
                     severity="error" if lost else None,
+                )
+
+    def _resources(self, entry: Entry) -> Iterator[Hit]:
+        """Names of accelerators that no device plugin offers."""
+        table = read_rows("resources")
+        for name in entry.value if isinstance(entry.value, dict) else ():
+            known = [key for key, row in table.items() if not row.get("instead")]
+            near = next((key for key in known if str(name) != key and str(name).rstrip("s") == key), None)
+            right = table.get(str(name), {}).get("instead") or near
+            if right:
+                yield self.hit(
+                    entry.span,
+                    f"{entry.name} asks for {name}, which no device plugin offers: the notebook stays Pending until "
+                    "the start times out",
+                    str(right),
+                    severity="error",
                 )

@@ -44,4 +44,6 @@ OPERATORS: dict[str, str] = {
     "TW753": "TW753_wrong_type:WrongType",
     "TW737": "TW737_volcano_policies_contradict:VolcanoPoliciesContradict",
     "TW738": "TW738_runtime_not_there:RuntimeNotThere",
+    "TW739": "TW739_ray_settings_refused:RaySettingsRefused",
+    "TW740": "TW740_mpi_worker_without_sshd:MpiWorkerWithoutSshd",
 }

@@ -65,4 +65,7 @@ FRAMEWORKS: dict[str, str] = {
     "TW860": "TW860_sequence_not_divisible:SequenceNotDivisible",
     "TW861": "TW861_low_memory_loading_with_zero3:LowMemoryLoadingWithZero3",
     "TW862": "TW862_device_map_with_zero3:DeviceMapWithZero3",
+    "TW863": "TW863_fsdp_value:FsdpValue",
+    "TW864": "TW864_schedule_without_its_length:ScheduleWithoutItsLength",
+    "TW865": "TW865_half_weights_with_scaler:HalfWeightsWithScaler",
 }
