@@ -90,8 +90,12 @@ class MissingExtra(TrainwrightError):
         super().__init__(f"{feature} needs a package that is not installed", f'pip install "trainwright[{extra}]"')
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A clause that names the nearest legal word, or all of them when none is near."""
+def did_you_mean(word: str, choices: Iterable[str], *, begun: bool = False) -> str:
+    """A clause that names the nearest legal word, or all of them when none is near. ``begun``: names that start with
+    the word are nearer than any other, as where a family stands for its members.
+    """
     listed = [str(choice) for choice in choices]
+    if begun and word and (longer := [choice for choice in listed if choice.startswith(word)]):
+        return f"did you mean {longer[0]}?" if len(longer) == 1 else f"one of {', '.join(longer)}"
     near = difflib.get_close_matches(word, listed, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"one of {', '.join(listed)}"

@@ -112,10 +112,14 @@ def test_nvl72_joins_more_accelerators_than_a_node_has() -> None:
 def test_unknown_names_say_what_was_meant() -> None:
     with pytest.raises(InputError, match=r"did you mean p5\.48xlarge"):
         instances.get("p5.48xlarg")
+    with pytest.raises(InputError, match=r"one of p6-b200\.48xlarge, p6-b300\.48xlarge;"):
+        instances.get("p6")
     with pytest.raises(InputError, match="did you mean trainium2"):
         accelerators.get("tranium2")
     with pytest.raises(InputError, match="--machine FILE"):
         instances.get("p5.48xlarg")
+    with pytest.raises(InputError, match=r"one of p6-b200\.48xlarge, p6-b300\.48xlarge;"):
+        instances.get("p6")
 
 
 def test_every_instance_refers_to_a_known_accelerator() -> None:

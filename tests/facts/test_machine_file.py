@@ -97,8 +97,28 @@ def test_every_problem_is_told_with_its_line(tmp_path: Path) -> None:
         ("base: p55\n", "base"),
         ("- a\n", "is not a mapping"),
         ("a: [1\n", "is not YAML"),
+        ("date: 2026-13-45\n", "cannot be read: month must be in 1..12"),
+        ("base: dgx-h100\ndate: [soon]\n", "a date such as 2026-07-20 is needed"),
+        ("base: dgx-h100\ncount: 8\ncount: 4\n", "bad.yaml:3: count: is given twice, first in line 2"),
     ],
 )
 def test_what_cannot_be_read_says_why(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(InputError, match=told):
         machine_file.read(write(tmp_path / "bad.yaml", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"count": ' + "9" * 5000 + "}", "too long to be read"),
+        ('{"count": 8, "count": 4}', "count: is given twice"),
+    ],
+)
+def test_json_that_cannot_be_read_says_why(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        machine_file.read(write(tmp_path / "bad.json", text))
+
+
+def test_a_name_longer_than_a_files_can_be_is_told() -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        machine_file.find("x" * 5000)

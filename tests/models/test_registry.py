@@ -93,6 +93,12 @@ def test_unknown_architectures_and_names_say_the_way_out() -> None:
         load("llama-3.1-8bb")
     with pytest.raises(InputError, match=r"give a folder with its config\.json"):
         load("entirely-unheard-of")
+    with pytest.raises(InputError, match="did you mean bert-large-uncased"):
+        load("bert-large")
+    with pytest.raises(InputError, match="one of mixtral-8x7b, mixtral-8x22b;"):
+        load("mixtral")
+    with pytest.raises(InputError, match="cannot be read"):
+        load("x" * 5000)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"x"'])

@@ -21,7 +21,7 @@ def get(name: str) -> Instance:
     key = normalise(name)
     if key not in read_rows("instances"):
         what = f"no instance type called {name!r} is known"
-        near = did_you_mean(key, names())
+        near = did_you_mean(key, names(), begun=True)
         way_out = f"{near}{'' if near.endswith('?') else ';'} or describe it in a file: --machine FILE"
         raise InputError([Problem("instance", what=what, instead=way_out)])
     return _load(key)

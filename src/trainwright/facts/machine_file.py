@@ -6,8 +6,9 @@ problems are told at once with their lines. It must not know models or layouts.
 
 from __future__ import annotations
 
+import datetime
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,14 @@ def _text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _date(value: Any) -> bool:
+    try:
+        datetime.date.fromisoformat(str(value))
+    except ValueError:
+        return False
+    return True
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -92,7 +101,7 @@ _FIELDS: dict[str, _Field] = {
     "usd_per_hour": _Field("usd_per_hour", "US dollars per node-hour", _number(0), float),
     "calibration": _Field("calibration", "names and numbers", _constants, dict),
     "source": _Field("source", "a sentence", _text, _same),
-    "date": _Field("date", "a date", lambda value: value is not None, str),
+    "date": _Field("date", "a date such as 2026-07-20", _date, str),
 }
 _ACCELERATOR_KEYS = {
     "name": _text,
@@ -113,7 +122,11 @@ _ACCELERATOR_NEEDED = ("memory_nominal_gib", "memory_gb_s", "tflops")
 def find(name_or_path: str) -> Machine:
     """The machine a user names: a file if there is one of that name, else a known instance type."""
     path = Path(name_or_path)
-    if path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # a name longer than a file's can be
+        raise InputError([Problem(name_or_path[:80] + "…", what=f"cannot be read: {error.strerror}")]) from None
+    if is_file:
         return read(path)
     if path.suffix in (".yaml", ".yml", ".json"):
         raise InputError([Problem(name_or_path, what="no such file")])
@@ -226,12 +239,33 @@ def _load(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
 
 def _parse_json(path: Path, text: str) -> tuple[Any, dict[str, int]]:
     try:
-        return json.loads(text), {}
+        return json.loads(text, object_pairs_hook=lambda pairs: _once(path, pairs)), {}
     except RecursionError:
         raise InputError([Problem(str(path), what="is nested too deeply for a machine file")]) from None
     except json.JSONDecodeError as error:
         problem = Problem(str(path), error.lineno, error.colno, what=f"is not JSON: {error.msg}")
         raise InputError([problem]) from None
+    except ValueError:  # a number of thousands of digits
+        raise InputError([Problem(str(path), what="holds a number that is too long to be read")]) from None
+
+
+def _once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are each given once: the last would silently win."""
+    _refuse_twice(path, [(key, 0) for key, _ in pairs])
+    return dict(pairs)
+
+
+def _refuse_twice(path: Path, keys: Iterable[tuple[Any, int]]) -> None:
+    """``keys``: each with its 1-based line."""
+    seen: dict[Any, int] = {}
+    problems = []
+    for key, line in keys:
+        if key in seen:
+            what = f"is given twice, first in line {seen[key]}" if seen[key] else "is given twice"
+            problems.append(Problem(str(path), line, field=str(key), what=what, instead="keep one"))
+        seen.setdefault(key, line)
+    if problems:
+        raise InputError(problems)
 
 
 def _parse_yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
@@ -240,6 +274,9 @@ def _parse_yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if isinstance(node, yaml.MappingNode):
+            scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            _refuse_twice(path, [(key.value, key.start_mark.line + 1) for key in scalars])
         return yaml.safe_load(text), _lines(node)
     except RecursionError:
         raise InputError([Problem(str(path), what="is nested too deeply for a machine file")]) from None
@@ -248,6 +285,8 @@ def _parse_yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         what = f"is not YAML: {getattr(error, 'problem', None) or error}"
         raise InputError([Problem(str(path), line, column, what=what)]) from None
+    except ValueError as error:  # what looks like a date or a number and is none
+        raise InputError([Problem(str(path), what=f"holds a value that cannot be read: {error}")]) from None
 
 
 def _lines(node: yaml.Node | None) -> dict[str, int]:

@@ -126,9 +126,14 @@ def from_config(config: Mapping[str, Any], name: str = "", where: str = "config.
 def load(model: str) -> ModelShape:
     """The shape of a model named in a spec: a folder or file with ``config.json``, or a well-known model's name."""
     path = Path(model)
-    if path.is_dir():
-        path = path / "config.json"
-    if path.is_file():
+    try:
+        if path.is_dir():
+            path = path / "config.json"
+        is_file = path.is_file()
+    except OSError as error:  # a name longer than a file's can be, a folder that may not be read
+        what = f"cannot be read: {error.strerror}"
+        raise InputError([Problem(model if len(model) < 80 else f"{model[:80]}…", what=what)]) from None
+    if is_file:
         return from_config(_read_json(path), name=path.parent.name, where=str(path))
     row = table.find(model)
     if row is None:
@@ -178,8 +183,9 @@ def _unknown_model(model: str) -> Problem:
     reason = refusal(model)
     if reason:
         return Problem("model", what=f"{model!r} {reason}", instead=GENERIC_PATH)
-    near = did_you_mean(model.lower(), table.names())
-    instead = near if near.startswith("did") else "give a folder with its config.json"
+    near = did_you_mean(model.lower(), table.names(), begun=True)
+    far = len(near) > len(", ".join(table.names()))  # every name, because none is near
+    instead = "give a folder with its config.json" if far else near
     return Problem(
         "model",
         what=f"{model!r} is neither a folder with a config.json nor a model of the built-in table",
