@@ -182,6 +182,37 @@ def test_a_deadline_chooses_the_nodes() -> None:
         ask(model="llama-3.1-8b", machine="p5.48xlarge", deadline="2d")
 
 
+def test_a_chosen_machine_says_whether_it_keeps_the_limit_at_the_far_edge_of_its_bar() -> None:
+    asked = {"model": "llama-3.1-8b", "machine": "p5.48xlarge", "tokens": 2e9, "max_nodes": 1}
+    hours = ask(**asked, deadline="5d").value["hours"]
+    tight, wide = ask(**asked, deadline=f"{hours * 60 * 1.1:.0f}m"), ask(**asked, deadline="5d", budget=1e5)
+    assert "misses the deadline" in tight.text.splitlines()[0]
+    assert wide.text.splitlines()[0] == "1 × p5.48xlarge: the cheapest that keeps the deadline and the budget"
+    assert wide.value["extra"]["offers"][0]["error_pct"] == wide.value["error_pct"]["time"]
+
+
+def test_a_plan_says_what_was_planned_and_what_was_taken_unasked() -> None:
+    asked = {"model": "llama-3.1-8b", "machine": "p5.48xlarge", "nodes": 2, "tokens": 2e9}
+    response = ask(**asked)
+    assert response.text.splitlines()[1].startswith(
+        "llama-3.1-8b, 8.03B parameters: full, bf16, adamw, native stack; 256 × 4,096 tokens a step, 2B tokens"
+    )
+    assert response.value["extra"]["workload"]["model"] == "llama-3.1-8b"
+    assert any(
+        reason["source"] == "--sequence-length and --global-batch-size" for reason in response.value["reasons"]
+    )
+    given = ask(**asked, sequence_length=4096, global_batch_size=256)
+    assert not any(reason["text"].startswith("Not given") for reason in given.value["reasons"])
+
+
+def test_each_compared_machine_has_its_own_constants(tmp_path: Path) -> None:
+    own = tmp_path / "slow.json"
+    own.write_text(json.dumps({"base": "p5.48xlarge", "name": "slow", "calibration": {"chip.gemm_efficiency": 0.1}}))
+    both = ask(model="llama-3.1-8b", compare=f"{own},p5.48xlarge").value["offers"]
+    alone = ask(model="llama-3.1-8b", compare="p5.48xlarge").value["offers"]
+    assert both[1]["tokens_per_s"] == alone[0]["tokens_per_s"] > 2 * both[0]["tokens_per_s"]
+
+
 def test_two_plans_are_compared(tmp_path: Path) -> None:
     for name, nodes in (("a.json", 1), ("b.json", 2)):
         ask(model="llama-3.1-8b", machine="p5.48xlarge", nodes=nodes, global_batch_size=64, save=tmp_path / name)

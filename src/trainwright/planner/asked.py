@@ -20,6 +20,7 @@ from trainwright.planner import calibrate
 from trainwright.planner.answer import Question
 from trainwright.planner.constants import stacks
 from trainwright.planner.inputs import dims_of, machine_of, overlay_of
+from trainwright.planner.plan import Reason
 from trainwright.planner.remedies import lora_params
 from trainwright.planner.search import Space, runnable
 from trainwright.planner.workload import (
@@ -101,7 +102,13 @@ def question_of(asked: Asked, *, why: bool = False) -> tuple[Question, Layout | 
     if asked.stack in ENGINE_LIMITS:
         space = runnable(space, asked.stack, shape.family)
     question = Question(
-        workload=workload, machine=machine, space=space, why=why, where="plan", overlay=overlay or None
+        workload=workload,
+        machine=machine,
+        space=space,
+        why=why,
+        where="plan",
+        overlay=overlay or None,
+        notes=tuple(_assumed(asked, workload)),
     )
     if asked.failures_per_node_hour is not None:
         question = replace(question, failures_per_node_hour=asked.failures_per_node_hour)
@@ -316,6 +323,21 @@ def _workload(asked: Asked, shape: ModelShape, machine: Machine, layout: Layout 
         tokens=asked.tokens,
     )
     return workload if asked.method == "full" else replace(workload, lora_params=lora_params(workload))
+
+
+def _assumed(asked: Asked, workload: Workload) -> list[Reason]:
+    """What was taken because it was not given."""
+    options = {
+        "--sequence-length": (asked.sequence_length, f"sequences of {workload.sequence_length:,} tokens"),
+        "--global-batch-size": (
+            asked.global_batch_size or asked.layout,
+            f"{workload.global_batch_size:,} of them a step",
+        ),
+    }
+    taken = {option: text for option, (given, text) in options.items() if not given}
+    if not taken:
+        return []
+    return [Reason(f"Not given, so taken: {', '.join(taken.values())}.", " and ".join(taken))]
 
 
 def _check_precision(workload: Workload, machine: Machine) -> None:

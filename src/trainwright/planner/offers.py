@@ -33,6 +33,8 @@ class Offer:
     reason: str
     price: float | None
     price_date: str
+    #: Error bar of the time, in percent.
+    error_pct: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-ready values."""
@@ -77,6 +79,7 @@ def _offer(machine: Machine, plan: Plan | None, reason: str) -> Offer:
         reason=reason,
         price=machine.price,
         price_date=machine.price_date,
+        error_pct=(plan.error_pct or {}).get("time") if plan else None,
     )
 
 

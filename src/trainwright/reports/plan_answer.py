@@ -16,6 +16,7 @@ from trainwright.facts import prices
 from trainwright.models.layout import Layout
 from trainwright.planner import asked as asked_
 from trainwright.planner.answer import DoesNotFit, Question, answer, answer_layout
+from trainwright.planner.offers import Offer
 from trainwright.planner.plan import Plan
 from trainwright.planner.search import Objective
 from trainwright.reports.plan_options import contradictions, of_this_machine
@@ -170,7 +171,7 @@ def _does_not_fit(request: Request, error: DoesNotFit) -> Response:
 
 def _offers(request: Request, question: Question, asked: asked_.Asked) -> Response:
     from trainwright.planner.offers import offers, pick, sizes
-    from trainwright.reports.plan_text import offers_table, plan_text, render
+    from trainwright.reports.plan_text import offers_table, plan_text, render, workload_line
     from trainwright.spec.units import Duration
 
     names = _names(request.compare)
@@ -185,7 +186,9 @@ def _offers(request: Request, question: Question, asked: asked_.Asked) -> Respon
         clusters = [size for one in clusters for size in sizes(one, request.max_nodes, batch)]
     found = offers(question, clusters, overlays)
     rows = [offer.to_dict() for offer, _ in found]
-    table = render([offers_table([offer for offer, _ in found])], colour=request.colour)
+    first = next((plan for _, plan in found if plan is not None), None)
+    above = [] if first is None or limited else [workload_line(first)]
+    table = render([*above, offers_table([offer for offer, _ in found])], colour=request.colour)
     _write_cost(request, [offer for offer, _ in found])
     if not limited:
         return Response({"offers": rows}, table, 0 if any(plan for _, plan in found) else 1)
@@ -195,8 +198,23 @@ def _offers(request: Request, question: Question, asked: asked_.Asked) -> Respon
         return Response({**error.to_dict(), "offers": rows}, f"{error}\n\n{table}", error.exit_code)
     plan = replace(plan, extra={**plan.extra, "offers": rows})
     _write(request, plan)
-    text = f"{offer.nodes} × {offer.machine}\n" + plan_text(plan, colour=request.colour)
+    text = _chosen(offer, hours, request.budget) + "\n" + plan_text(plan, colour=request.colour)
     return Response(plan.to_dict(), text)
+
+
+def _chosen(offer: Offer, deadline_hours: float | None, budget: float | None) -> str:
+    """Which offer was chosen and for what, and whether it keeps the limits at the far edge of its error bar too."""
+    for_what = "the fastest within the budget" if deadline_hours is None else "the cheapest that keeps the deadline"
+    if deadline_hours is not None and budget is not None:
+        for_what += " and the budget"
+    late = 1 + (offer.error_pct or 0) / 100
+    missed = [
+        name
+        for name, value, limit in (("deadline", offer.hours, deadline_hours), ("budget", offer.cost, budget))
+        if value is not None and limit is not None and value * late > limit
+    ]
+    edge = f"; {late - 1:.0%} slower, the far edge of its error bar, misses the {' and the '.join(missed)}"
+    return f"{offer.nodes} × {offer.machine}: {for_what}{edge if missed else ''}"
 
 
 def _names(compare: str | None) -> list[str]:

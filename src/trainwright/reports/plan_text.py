@@ -65,15 +65,16 @@ def remedies_table(found: Iterable[Remedy]) -> Table:
 
 def offers_table(found: Iterable[Offer]) -> Table:
     """Machine types side by side."""
-    table = Table("machine", "nodes", "time", "cost", "tokens/s", "MFU", "layout", box=None, pad_edge=False)
+    table = Table("machine", "nodes", "time", "±", "cost", "tokens/s", "MFU", "layout", box=None, pad_edge=False)
     for o in found:
         if o.layout is None:
-            table.add_row(o.machine, str(o.nodes), "–", "–", "–", "–", f"[dim]{_escape(o.reason)}[/dim]")
+            table.add_row(o.machine, str(o.nodes), "–", "–", "–", "–", "–", f"[dim]{_escape(o.reason)}[/dim]")
             continue
         table.add_row(
             o.machine,
             str(o.nodes),
             duration(None if o.hours is None else o.hours * 3600),
+            "–" if o.error_pct is None else f"{o.error_pct:.0f} %",
             _money(o.cost),
             f"{o.tokens_per_s:,.0f}",
             f"{100 * (o.mfu or 0):.1f} %",
@@ -84,6 +85,8 @@ def offers_table(found: Iterable[Offer]) -> Table:
 
 def _headline(plan: Plan) -> str:
     lines = [f"[bold]{_escape(str(plan.layout))}[/bold] on {_escape(plan.machine)}"]
+    if run := workload_line(plan):
+        lines.append(_escape(run))
     details = [f"recompute {plan.layout.recompute}"]
     if plan.layout.pp > 1:
         details.append(f"schedule {plan.layout.schedule}")
@@ -99,6 +102,23 @@ def _headline(plan: Plan) -> str:
         )
     lines += list(_length(plan))
     return "\n".join(lines)
+
+
+def workload_line(plan: Plan) -> str:
+    """What is trained, in one line; empty for a plan that does not say."""
+    run = plan.extra.get("workload")
+    if not run:
+        return ""
+    batch, sequence = plan.extra["global_batch_size"], plan.extra["sequence_length"]
+    length = ""
+    if run["tokens"] or run["steps"]:
+        length = f", {run['tokens'] / 1e9:,.4g}B tokens" if run["tokens"] else f", {run['steps']:,} steps"
+    size = f"{plan.extra['parameters'] / 1e9:.3g}B"
+    model = run["model"] if run["model"] == size else f"{run['model']}, {size}"
+    return (
+        f"{model} parameters: {run['method']}, {run['precision']}, "
+        f"{run['optimizer']}, {plan.extra['stack']} stack; {batch:,} × {sequence:,} tokens a step{length}"
+    )
 
 
 def _length(plan: Plan) -> Iterable[str]:
