@@ -30,6 +30,15 @@ class AccelerateFileProcesses(ConfigRule):
         """Two numbers of one file."""
         machines, total = subject.get("num_machines").integer, subject.get("num_processes")
         count = total.integer
+        kind = subject.get("distributed_type")
+        if kind.string == "NO" and count is not None and count > 1 and not subject.get("use_cpu").boolean:
+            yield self.hit(
+                kind,
+                f"distributed_type is NO, so Accelerate starts one process whatever num_processes ({count}) says: "
+                "the other accelerators idle, and each step sees one process's batch",
+                "distributed_type: MULTI_GPU (or FSDP, DEEPSPEED)",
+                "warning",  # --multi_gpu on the command line still overrides it.
+            )
         if machines is None or count is None or machines < 2 or count < 1:
             return
         if count < machines:

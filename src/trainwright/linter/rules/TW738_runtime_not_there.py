@@ -11,6 +11,7 @@ from trainwright.linter.project import Project
 from trainwright.linter.rule import Hit, ObjectRule
 
 _SHIPPED = ("torch-distributed", "deepspeed-distributed", "mlx-distributed", "jax-distributed", "xgboost-distributed")
+_KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 
 
 class RuntimeNotThere(ObjectRule):
@@ -32,9 +33,20 @@ class RuntimeNotThere(ObjectRule):
         """The reference against the runtimes of the same file."""
         reference = subject.get("spec", "runtimeRef")
         name, kind = reference.get("name"), reference.get("kind")
-        if name.string is None or reference.open or kind.unknown or name.string in _SHIPPED:
+        if name.string is None or reference.open or kind.unknown:
             return
         wanted = kind.string or "ClusterTrainingRuntime"
+        if wanted not in _KINDS:
+            group = reference.get("apiGroup").string or "trainer.kubeflow.org"
+            if group == "trainer.kubeflow.org":
+                yield self.hit(
+                    kind,
+                    f"Trainer has no kind of runtime {wanted}, and refuses the TrainJob",
+                    did_you_mean(wanted, _KINDS),
+                )
+            return
+        if name.string in _SHIPPED:
+            return
         runtimes = project.related(subject, "ClusterTrainingRuntime", "TrainingRuntime")
         if any(r.object_name is None for r in runtimes):
             return
