@@ -197,6 +197,17 @@ def test_state_is_sharded_over_context_ranks_where_there_is_no_other_data_rank()
     assert found.ranked[0].layout.zero > 0
 
 
+@pytest.mark.parametrize("offload", ["none", "cpu"])
+def test_deepspeed_on_one_rank_gets_the_zero_that_its_engine_needs(offload: Any) -> None:
+    """The engine refuses bf16 and offloading without ZeRO (training/deepspeed.py), on one rank as on many."""
+    model = _model(DENSE, 1, 1, 8, 80)
+    workload = replace(model.workload, recipe="deepspeed", stack="deepspeed", offload_optimizer=offload)
+    found = search(StepModel(workload, model.machine, model.constants), runnable(Space(), "deepspeed", "llama"))
+    assert found.ranked
+    assert all(one.layout.zero > 0 for one in found.ranked)
+    assert not list(layout_troubles(workload, model.machine, found.ranked[0].layout))
+
+
 def test_ranking_by_memory_finds_the_smallest_peak() -> None:
     model = _model(DENSE, 4, 1, 8, 80)
     smallest = search(model, objective="memory", keep=1).ranked[0]

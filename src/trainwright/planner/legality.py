@@ -97,8 +97,12 @@ class Limits:
             return f"zero={zero} with dp_replicate={replicate}: DeepSpeed shards over all data ranks"
         if zero and workload.optimizer == "adafactor":
             return f"zero={zero}: ZeRO flattens the matrices that Adafactor factors"
-        if not zero and replicate > 1 and workload.precision != "fp32":
+        if not zero and workload.precision != "fp32":
             return "zero=0: DeepSpeed hides the fp32 weights of mixed precision without ZeRO"
+        if not zero and workload.offload_optimizer != "none":
+            return "zero=0: DeepSpeed offloads only the optimizer state that ZeRO holds"
+        if zero < 3 and workload.offload_parameters != "none":
+            return f"zero={zero}: DeepSpeed offloads parameters under zero=3 alone"
         return ""
 
 
@@ -185,7 +189,7 @@ def layout_troubles(w: Workload, machine: Machine, layout: Layout) -> Iterator[T
             f"but the global batch is {w.global_batch_size}"
         )
         yield "global_batch_size", what, f"with this layout {near} would be legal"
-    if layout.zero and layout.dp_shard == 1 and layout.cp == 1:
+    if layout.zero and layout.dp_shard == 1 and layout.cp == 1 and w.stack != "deepspeed":
         yield "zero", f"is {layout.zero}, but dp_shard is 1: there is nothing to shard over", "zero=0"
     if layout.schedule == "interleaved" and layout.pp > 1 and layout.micro_batches % layout.pp:
         what = f"interleaved needs micro_batches ({layout.micro_batches}) to be a multiple of pp ({layout.pp})"

@@ -287,8 +287,10 @@ def _splits(model: StepModel, outer: Cut, space: Space, troubles: dict[str, Cut]
             continue
         if (shard * outer.cp) % outer.ep:
             continue
-        # State is sharded over dp_shard · cp: with context ranks alone both are worth a look.
-        useful = {shard > 1} if outer.cp == 1 or shard > 1 else {True, False}
+        # State is sharded over dp_shard · cp: with context ranks alone both are worth a look. DeepSpeed's ZeRO keeps
+        # the fp32 weights, and offloads, on a single rank too.
+        either = shard == 1 and (outer.cp > 1 or (space.limits is not None and space.limits.engine == "deepspeed"))
+        useful = {True, False} if either else {shard > 1}
         for zero in space.zeros:
             if (zero > 0) not in useful and not ("zero" in space.forced and "dp_shard" in space.forced):
                 continue

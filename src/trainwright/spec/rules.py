@@ -133,8 +133,9 @@ def _engine(spec: RunSpec) -> Iterator[Violation]:
         yield ("deepspeed",), "is set but engine is native", "add engine: deepspeed, or remove this file"
     elif spec.offload.parameters == "nvme" or spec.offload.optimizer == "nvme":
         yield ("offload",), "names nvme, which engine: native cannot do", "use cpu, or engine: deepspeed"
-    # State is sharded over dp_shard · cp.
-    if (spec.parallelism.zero or 0) > 0 and spec.parallelism.dp_shard == 1 and (spec.parallelism.cp or 1) == 1:
+    # State is sharded over dp_shard · cp; DeepSpeed's ZeRO keeps the fp32 weights, and offloads, on one rank too.
+    alone = spec.parallelism.dp_shard == 1 and (spec.parallelism.cp or 1) == 1 and spec.engine == "native"
+    if (spec.parallelism.zero or 0) > 0 and alone:
         yield (
             ("parallelism", "zero"),
             f"is {spec.parallelism.zero} but dp_shard is 1",
