@@ -122,3 +122,13 @@ def test_json_that_cannot_be_read_says_why(tmp_path: Path, text: str, told: str)
 def test_a_name_longer_than_a_files_can_be_is_told() -> None:
     with pytest.raises(InputError, match="cannot be read"):
         machine_file.find("x" * 5000)
+
+
+def test_the_documented_machine_file_is_read_and_every_key_is_documented(repository: Path, tmp_path: Path) -> None:
+    page = (repository / "docs" / "planner.md").read_text("utf-8")
+    block = page.split("```yaml\n# own.yaml\n")[1].split("```")[0]
+    machine = machine_file.read(write(tmp_path / "own.yaml", block))
+    assert (machine.count, machine.accelerator.name, machine.usd_per_hour) == (8, "h100", 20.0)
+    section = page.split("## Your own machine")[1].split("\n## ")[0]
+    for key in (*machine_file._FIELDS, "base", "accelerator"):
+        assert f"`{key}`" in section or f"{key}:" in section, key

@@ -213,6 +213,16 @@ def test_each_compared_machine_has_its_own_constants(tmp_path: Path) -> None:
     assert both[1]["tokens_per_s"] == alone[0]["tokens_per_s"] > 2 * both[0]["tokens_per_s"]
 
 
+def test_the_share_of_a_slow_network_that_is_reached_counts(tmp_path: Path) -> None:
+    seconds = []
+    for name, more in (("as-rated", {}), ("slow", {"network_efficiency": 0.2})):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"base": "dgx-h100", "network_gbps": 100, **more}))
+        value = ask(model="llama-3.1-8b", machine=str(path), layout="dp_shard=64,micro_batches=2").value
+        seconds.append(sum(value["step_seconds"].values()))
+    assert seconds[1] > 1.5 * seconds[0]
+
+
 def test_two_plans_are_compared(tmp_path: Path) -> None:
     for name, nodes in (("a.json", 1), ("b.json", 2)):
         ask(model="llama-3.1-8b", machine="p5.48xlarge", nodes=nodes, global_batch_size=64, save=tmp_path / name)

@@ -163,6 +163,10 @@ def from_values(values: Mapping[str, Any], where: str, lines: Mapping[str, int] 
             changes[known.name] = known.convert(values[key])
         else:
             wrong(key, f"is {values[key]!r}", f"{known.needed} is needed")
+    if "network_efficiency" in changes:
+        # What the planner reads it as; a calibration of the user's own says more.
+        reached = {"network.inter_efficiency": changes["network_efficiency"]}
+        changes["calibration"] = {**reached, **changes.get("calibration", {})}
     if "base" not in values:
         needed = ["accelerator", "count", "network_gbps"]
         needed += ["fabric"] if changes.get("count", 1) > 1 else []
