@@ -142,6 +142,17 @@ def test_when_nothing_fits_the_smallest_changes_are_named() -> None:
     json.dumps(error.to_dict())
 
 
+@pytest.mark.parametrize(("machine", "offered"), [("p5.4xlarge", False), ("p5.48xlarge", True)])
+def test_offloading_is_offered_only_where_the_trainer_does_it(machine: str, offered: bool) -> None:
+    """Torch offloads what FSDP has sharded: not on one rank, and not beside tensor or pipeline parallelism."""
+    asked = question("llama-3.1-8b" if not offered else "llama-2-70b", machine, 1, 4096, 64)
+    with pytest.raises(DoesNotFit) as raised:
+        answer(asked)
+    found = [r for r in raised.value.remedies if "offload" in r.change]
+    assert bool(found) == offered
+    assert all("zero=3" in r.layout and "tp=" not in r.layout and "pp=" not in r.layout for r in found)
+
+
 def test_a_forced_choice_that_prevents_a_fit_is_the_first_thing_to_drop() -> None:
     asked = question("llama-3.1-8b", "p5.48xlarge", 1, 8192, 64, forced={"dp_shard": 1, "cp": 1, "tp": 1, "pp": 1})
     with pytest.raises(DoesNotFit) as raised:

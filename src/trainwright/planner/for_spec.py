@@ -21,7 +21,7 @@ from trainwright.planner.inputs import dims_of, machine_of, overlay_of
 from trainwright.planner.plan import Plan, Reason
 from trainwright.planner.remedies import lora_params
 from trainwright.planner.search import Space, runnable
-from trainwright.planner.workload import ENGINE_LIMITS, Machine, Optimizer, Precision, Workload
+from trainwright.planner.workload import ENGINE_LIMITS, NATIVE_OFFLOAD, Machine, Optimizer, Precision, Workload
 from trainwright.spec.deepspeed import refuse_contradictions
 from trainwright.spec.load import Loaded
 from trainwright.spec.model import Parallelism, RunSpec
@@ -183,8 +183,5 @@ def _forced(spec: RunSpec) -> dict[str, Any]:
     if spec.engine == "deepspeed" and spec.offload.parameters != "none":
         given.setdefault("zero", 3)
     if spec.engine == "native" and spec.train is None and spec.offload.optimizer != "none":
-        # Torch offloads what FSDP has sharded.
-        given.setdefault("zero", 3)
-        for name in ("pp", "tp", "ep", "dp_replicate"):
-            given.setdefault(name, 1)
+        given = {**NATIVE_OFFLOAD, **given}
     return given

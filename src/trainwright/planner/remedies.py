@@ -14,7 +14,7 @@ from trainwright.planner.constants import constants_for
 from trainwright.planner.evaluate import Evaluated
 from trainwright.planner.search import Space, search
 from trainwright.planner.step import StepModel
-from trainwright.planner.workload import Machine, Workload
+from trainwright.planner.workload import NATIVE_OFFLOAD, Machine, Workload
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,12 @@ def _changes(w: Workload, machine: Machine, space: Space) -> Iterator[tuple[str,
             yield "optimizer adamw8bit instead of adamw", replace(w, optimizer="adamw8bit"), machine, space
             yield "optimizer adafactor instead of adamw", replace(w, optimizer="adafactor"), machine, space
         if w.offload_optimizer == "none" and machine.host_memory_bytes:
+            needed = NATIVE_OFFLOAD if w.stack == "native" else {}
             yield (
                 "optimizer state in CPU memory (offload.optimizer: cpu)",
                 replace(w, offload_optimizer="cpu"),
                 machine,
-                space,
+                replace(space, forced={**needed, **space.forced}),
             )
         few = lora_params(w)
         yield (

@@ -25,6 +25,9 @@ ENGINE_LIMITS: dict[str, tuple[str, ...]] = {
     "deepspeed": ("pp", "cp", "tp", "ep"),
 }
 
+#: What the built-in trainer offloads with: torch offloads what FSDP has sharded (training/parallel).
+NATIVE_OFFLOAD: dict[str, int] = {"zero": 3, "pp": 1, "tp": 1, "ep": 1, "dp_replicate": 1}
+
 
 @dataclass(frozen=True)
 class Dims:
