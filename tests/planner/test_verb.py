@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from trainwright.errors import InputError
+from trainwright.models.layout import Layout
 from trainwright.planner.asked import Asked
 from trainwright.planner.plan import Plan
 from trainwright.reports.plan_answer import Request, Response, respond
@@ -353,9 +354,19 @@ def test_a_calibration_is_bound_to_the_model_and_machine_that_ran(tmp_path: Path
         ask(model="gpt2", machine="p5.48xlarge", calibrate=run)
     with pytest.raises(InputError, match="name the model and machine that ran"):
         ask(model="llama-3.1-8b", machine="p4d.24xlarge", calibrate=run)
+    with pytest.raises(InputError, match="is of sequences of 4096 tokens, not 8192; --sequence-length 4096"):
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", sequence_length=8192, calibrate=run)
     ask(model="llama-3.1-8b", machine="p5.48xlarge", calibrate=run, save=kept)
     with pytest.raises(InputError, match="was fitted on h100"):
         ask(model="llama-3.1-8b", machine="p4d.24xlarge", calibration=kept)
+
+
+def test_a_run_of_this_machine_calibrates_no_accelerator(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(
+        Plan(spec_sha256="", layout=Layout(), machine="this machine, 2 CPU cores").to_json()
+    )
+    with pytest.raises(InputError, match="CPUs are not modelled; calibrate with a run"):
+        ask(model="llama-3.1-8b", machine="p5.48xlarge", calibrate=tmp_path)
 
 
 def test_a_layout_that_the_engine_does_not_run_is_named() -> None:

@@ -261,6 +261,10 @@ def _calibrate(request: Request, question: Question) -> Response:
 
     folder = request.calibrate or Path()
     run_plan = Plan.read(folder / "plan.json")
+    if run_plan.machine.startswith("this machine"):
+        what = f"is of {run_plan.machine}: which accelerators those are it does not say, and CPUs are not modelled"
+        way = "calibrate with a run whose compute.instance is an instance type or a machine file"
+        raise InputError([Problem(str(folder / "plan.json"), what=what, instead=way)])
     parameters = run_plan.extra.get("parameters")
     if (
         parameters not in (None, question.workload.dims.params)
@@ -269,6 +273,10 @@ def _calibrate(request: Request, question: Question) -> Response:
         what = f"is of {parameters:,} parameters on {run_plan.machine}" if parameters else f"is of {run_plan.machine}"
         asked = f"{question.workload.dims.params:,} on {question.machine.accelerator}"
         way = f"name the model and machine that ran, not {asked}"
+        raise InputError([Problem(str(folder / "plan.json"), what=what, instead=way)])
+    sequence, asked_for = run_plan.extra.get("sequence_length"), question.workload.sequence_length
+    if sequence not in (None, asked_for):
+        what, way = f"is of sequences of {sequence} tokens, not {asked_for}", f"--sequence-length {sequence}"
         raise InputError([Problem(str(folder / "plan.json"), what=what, instead=way)])
     rate, peak = measured(folder / "metrics.jsonl")
     seconds = run_plan.layout.global_batch_size * question.workload.sequence_length / rate
