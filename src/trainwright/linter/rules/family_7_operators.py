@@ -46,4 +46,5 @@ OPERATORS: dict[str, str] = {
     "TW738": "TW738_runtime_not_there:RuntimeNotThere",
     "TW739": "TW739_ray_settings_refused:RaySettingsRefused",
     "TW740": "TW740_mpi_worker_without_sshd:MpiWorkerWithoutSshd",
+    "TW741": "TW741_image_is_no_reference:ImageIsNoReference",
 }
