@@ -66,6 +66,25 @@ def test_what_a_spec_forces_is_kept(tmp_path: Path) -> None:
     assert (layout.micro_batch_size, layout.recompute, layout.dp_shard, layout.dp_replicate) == (2, "full", 4, 2)
 
 
+@pytest.mark.parametrize(
+    ("forced", "said"),
+    [
+        ({"tp": 3}, "tp=3 does not divide the 32 attention heads; nearest legal: 2 or 4"),
+        ({"pp": 64}, "needs 64 stages, but the model has 32 layers; nearest legal: 32"),
+        ({"cp": 3}, "has to divide 8: nearest legal: 2 or 4"),
+        ({"ep": 2}, "the model has no experts; leave ep at 1"),
+        ({"dp_shard": 8, "tp": 8}, "= 64, but there are 8 accelerators; dp_shard=1 would use all of them"),
+        ({"zero": 3, "pp": 8}, "dp_shard is 1: there is nothing to shard over; zero=0"),
+    ],
+)
+def test_degrees_that_leave_no_layout_are_answered_with_the_nearest(
+    tmp_path: Path, forced: dict[str, int], said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        ask(str(_spec(tmp_path, parallelism=forced)))
+    assert said in str(caught.value)
+
+
 def test_stages_of_a_spec_are_kept_or_refused_where_they_stand(tmp_path: Path) -> None:
     own = {"train": {"script": "train.py"}, "parallelism": {"pp": 2, "stages": [20, 12]}}
     layout = Plan.from_dict(ask(str(_spec(tmp_path, **own))).value).layout

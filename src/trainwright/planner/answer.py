@@ -15,7 +15,7 @@ from trainwright.models.layout import Layout
 from trainwright.planner.constants import Constants, constants_for
 from trainwright.planner.evaluate import Evaluated, chunks_of, evaluate
 from trainwright.planner.goodput import FAILURES_PER_NODE_HOUR, RESTART_SECONDS, goodput
-from trainwright.planner.legality import layout_troubles, machine_troubles, workload_troubles
+from trainwright.planner.legality import forced_troubles, layout_troubles, machine_troubles, workload_troubles
 from trainwright.planner.plan import Plan, RankClass, Reason
 from trainwright.planner.remedies import Remedy, remedies
 from trainwright.planner.search import Found, Objective, Space, search
@@ -134,7 +134,15 @@ def _check(question: Question, layout: Layout | None = None) -> None:
 
 def _no(question: Question, model: StepModel, found: Found) -> Exception:
     if found.closest is None:
-        reasons_ = sorted({r.reason for r in found.rejected}) or ["the forced degrees leave no legal layout"]
+        forced = question.space.forced
+        reasons_ = sorted({r.reason for r in found.rejected})
+        troubles = [] if reasons_ else forced_troubles(question.workload, question.machine, forced)
+        if troubles:
+            return InputError(
+                [Problem(question.where, field=name, what=what, instead=way) for name, what, way in troubles]
+            )
+        if not reasons_:
+            reasons_ = [f"none has {', '.join(f'{name}={value}' for name, value in forced.items())} together"]
         return InputError(
             [
                 Problem(

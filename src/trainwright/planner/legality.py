@@ -5,10 +5,11 @@ Takes plain values and gives (field, what, instead) texts, all at once. Must not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from trainwright.models.layout import Layout
+from trainwright.models.layout import Layout, LayoutError
 from trainwright.models.stages import IN_STAGES
 from trainwright.models.tensor_parallel import CUT_BY_TENSOR
 from trainwright.planner.workload import Dims, Machine, Workload
@@ -194,6 +195,28 @@ def layout_troubles(w: Workload, machine: Machine, layout: Layout) -> Iterator[T
     if layout.schedule == "interleaved" and layout.pp > 1 and layout.micro_batches % layout.pp:
         what = f"interleaved needs micro_batches ({layout.micro_batches}) to be a multiple of pp ({layout.pp})"
         yield "schedule", what, "schedule=1f1b, or another micro-batch size"
+
+
+def forced_troubles(w: Workload, machine: Machine, forced: Mapping[str, Any]) -> list[Trouble]:
+    """What rules out the forced fields of a layout, the rest being as small as it can be: why a search found none."""
+    degrees: dict[str, Any] = {
+        name: int(forced.get(name, 1)) for name in ("pp", "dp_replicate", "dp_shard", "cp", "tp", "ep")
+    }
+    if "dp_shard" not in forced:
+        rest = degrees["pp"] * degrees["dp_replicate"] * degrees["cp"] * degrees["tp"]
+        degrees["dp_shard"] = max(1, machine.world_size // rest)
+    size = int(forced.get("micro_batch_size", 1))
+    ranks = degrees["dp_replicate"] * degrees["dp_shard"]
+    try:
+        layout = Layout(
+            **degrees,
+            zero=forced.get("zero", 0),
+            micro_batch_size=size,
+            micro_batches=max(1, w.global_batch_size // (size * ranks)),
+        )
+    except LayoutError as error:
+        return [(name, what, "") for name, what in error.problems]
+    return list(layout_troubles(w, machine, layout))
 
 
 def _example(layers: int, stages: int) -> str:
