@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trainwright.facts import instances
 from trainwright.models.layout import Layout, LayoutError
 from trainwright.planner.constants import constants_for
-from trainwright.planner.doubts import layout_doubts, pessimism
+from trainwright.planner.doubts import common_doubts, layout_doubts, pessimism
 from trainwright.planner.evaluate import evaluate
 from trainwright.planner.inputs import machine_of
 from trainwright.planner.legality import layout_troubles
@@ -129,6 +129,18 @@ def test_the_ranking_is_by_time_and_the_front_is_not_dominated() -> None:
     assert weighted == sorted(weighted)
     for one, other in itertools.permutations(found.front, 2):
         assert one.seconds.total < other.seconds.total or one.peak < other.peak
+
+
+def test_a_stack_on_an_accelerator_that_it_was_not_measured_on_is_in_doubt() -> None:
+    model = _model(DENSE, 4, 1, 8, 80)
+    for stack, accelerator, doubted in (
+        ("nemo", "h100", False), ("nemo", "h200", False), ("nemo", "a100-80gb", True), ("fsdp", "h100", True),
+        ("fsdp", "a100-40gb", False), ("native", "h100", False),
+    ):  # fmt: skip
+        machine = replace(model.machine, accelerator=accelerator)
+        constants = constants_for(accelerator, "nvswitch", stack)
+        found = common_doubts(replace(model.workload, stack=stack), machine, constants)
+        assert any(f"no run of the {stack} stack on" in text for text in found) == doubted, (stack, accelerator)
 
 
 def test_what_was_not_calibrated_ranks_by_the_far_edge_of_its_error_bar() -> None:

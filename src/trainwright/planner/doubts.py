@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from trainwright.planner.constants import Constants
+from trainwright.planner.constants import Constants, accelerator_family
 from trainwright.planner.memory import Cut
 from trainwright.planner.workload import Machine, Workload
 
@@ -20,13 +20,21 @@ CALIBRATED_WORLD = 3072
 #: Ranks of the widest sharding that was calibrated on (llm-foundry). DeepSpeed's of 2021 over 384 to 2,240 ranks took
 #: 1.7 to 4.6 times what is predicted here (SC21, table 2).
 CALIBRATED_SHARDS = 128
+#: The accelerator that each measured stack was measured on: neither half of a pair that nobody ran says it is right.
+MEASURED_ON = {
+    "fsdp": "a100", "megatron_2021": "a100", "megatron_2022": "a100", "megatron_unfused": "a100",
+    "megatron": "h100", "nemo": "h100",
+}  # fmt: skip
 
 
 def common_doubts(workload: Workload, machine: Machine, constants: Constants) -> list[str]:
     """What no layout of this question can avoid."""
     found = []
+    family = accelerator_family(machine.accelerator)
     if not constants.calibrated:
         found.append(f"{machine.accelerator} was not calibrated ({constants.source})")
+    elif MEASURED_ON.get(workload.stack, family) != family:
+        found.append(f"no run of the {workload.stack} stack on {machine.accelerator} was calibrated on")
     if workload.dims.experts:
         found.append("no mixture-of-experts run was calibrated on")
     if {workload.offload_optimizer, workload.offload_parameters} != {"none"}:
