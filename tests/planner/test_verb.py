@@ -85,6 +85,18 @@ def test_degrees_that_leave_no_layout_are_answered_with_the_nearest(
     assert said in str(caught.value)
 
 
+def test_offload_that_the_trainer_would_refuse_is_refused_by_the_plan(tmp_path: Path) -> None:
+    own = {"offload": {"optimizer": "cpu", "parameters": "cpu"}, "parallelism": {"tp": 2, "zero": 1}}
+    with pytest.raises(InputError) as caught:
+        ask(str(_spec(tmp_path, optimizer={"name": "adamw8bit"}, **own)))
+    assert [p.field for p in caught.value.problems] == ["parallelism.tp", "parallelism.zero", "optimizer.name"]
+    assert all(p.line and p.instead for p in caught.value.problems)
+    with pytest.raises(InputError, match="add optimizer: cpu"):
+        ask(str(_spec(tmp_path, offload={"parameters": "cpu"})))
+    kept = ask(str(_spec(tmp_path, offload={"optimizer": "cpu"}, parallelism={"zero": 2}))).value
+    assert kept["layout"]["zero"] == 2
+
+
 def test_stages_of_a_spec_are_kept_or_refused_where_they_stand(tmp_path: Path) -> None:
     own = {"train": {"script": "train.py"}, "parallelism": {"pp": 2, "stages": [20, 12]}}
     layout = Plan.from_dict(ask(str(_spec(tmp_path, **own))).value).layout

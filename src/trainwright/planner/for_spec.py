@@ -51,6 +51,7 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
     if spec.model is None:
         way = "give model beside train.script, or force the layout and use compute.instance: local"
         raise InputError([loaded.problem(("model",), "is missing: without it nothing can be planned", way)])
+    _refuse_offload(loaded)
     shape = registry.load(spec.model.path)
     dims = dims_of(shape)
     node = node_for(spec, loaded.site)
@@ -81,6 +82,36 @@ def question_of(loaded: Loaded, *, why: bool = False) -> Question:
         overlay=overlay_of(node) or None,
         notes=tuple(_length_reasons(spec)),
     )
+
+
+def _refuse_offload(loaded: Loaded) -> None:
+    """What the built-in trainer would refuse of a spec's offload once every rank has started: all at once, here."""
+    spec = loaded.spec
+    if (
+        spec.engine != "native"
+        or spec.train is not None
+        or {spec.offload.optimizer, spec.offload.parameters} == {"none"}
+    ):
+        return
+    way = "or engine: deepspeed"
+    problems = [
+        loaded.problem(("parallelism", name), f"is {degree} beside offload, which is not proved", f"{name}: 1, {way}")
+        for name in ("pp", "tp", "ep")
+        if (degree := getattr(spec.parallelism, name) or 1) > 1
+    ]
+    if spec.offload.optimizer == "none":
+        what = "keeps parameters in host memory, where they have to be updated too"
+        problems.append(loaded.problem(("offload", "parameters"), what, f"add optimizer: cpu, {way}"))
+    zero = spec.parallelism.zero
+    if zero is not None and (zero < 1 or (spec.offload.parameters != "none" and zero < 3)):
+        needed = "zero: 3" if spec.offload.parameters != "none" else "zero: 1, 2 or 3"
+        what = f"is {zero}, which keeps gathered what offload is to move"
+        problems.append(loaded.problem(("parallelism", "zero"), what, needed))
+    if spec.optimizer.name == "adamw8bit":
+        what = "is adamw8bit, which runs on the GPU alone, beside offload"
+        problems.append(loaded.problem(("optimizer", "name"), what, "use adamw"))
+    if problems:
+        raise InputError(problems)
 
 
 def node_for(spec: RunSpec, site: Site) -> machines.Machine:
