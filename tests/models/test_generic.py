@@ -72,6 +72,7 @@ def test_a_total_below_the_shape_is_refused() -> None:
         ("", ["hidden, layers, heads are missing"]),
         ("hidden=4096,layers=32", ["heads is missing"]),
         ("hiden=4096,layers=32,heads=32", ["did you mean hidden"]),
+        ("params=7", ["params: is 7", "for billions write 7B"]),
         ("hidden=4096,layers=0,heads=-3", ["layers", "heads"]),
         ("hidden=4096,layers=32,heads=30", ["does not divide hidden"]),
         ("hidden=4096,layers=32,heads=32,kv_heads=5", ["does not divide heads"]),

@@ -77,3 +77,11 @@ def test_what_is_asked_of_this_machine_is_refused_with_the_way_out(
     told = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[1] for line in told] == ["--compare", "--deadline"]
     assert "compute.instance" in told[0]
+
+
+@pytest.mark.parametrize("option", ["--compare", "--layout"])
+def test_an_empty_list_is_told(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["plan", "--model", "gpt2", "--machine", "p5.48xlarge", option, ","])
+    assert left.value.code == 2
+    assert f"{option}: is empty" in capsys.readouterr().err

@@ -78,6 +78,9 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+#: No shape can be guessed from fewer; who writes 7 means billions.
+FEWEST_PARAMETERS = 100_000
+
 KEYS: dict[str, Key] = {
     "params": Key(whole, "total parameters, when only they are known or to account for what the rest leaves out"),
     "hidden": Key(whole, "width of the hidden stream"),
@@ -128,6 +131,10 @@ def parse(text: str, where: str = "--model-shape") -> ModelShape:
     if problems:
         raise InputError(problems)
     if "hidden" not in values:
+        if values["params"] < FEWEST_PARAMETERS:
+            given = values["params"]
+            way = f"at least {FEWEST_PARAMETERS:,} are needed where they alone are known; for billions write {given}B"
+            raise InputError([Problem(where, field="params", what=f"is {given:,}", instead=way)])
         return _from_parameters(values)
     shape = _build(values, ())
     return _account_for(shape, values["params"], where) if "params" in values else shape

@@ -238,10 +238,13 @@ def _check_places(request: Request) -> None:
 
 
 def _limits(request: Request) -> list[Problem]:
-    """What is wrong with deadline, budget and the most nodes."""
+    """What is wrong with deadline, budget and the most nodes, and lists that hold nothing."""
     from trainwright.spec.units import Duration
 
     problems = []
+    for option, text in (("--compare", request.compare), ("--layout", request.asked.layout)):
+        if text is not None and not text.strip(" ,"):
+            problems.append(Problem("plan", field=option, what="is empty", instead="write what it is to hold"))
     if request.deadline is not None:
         try:
             Duration.parse(request.deadline)
