@@ -269,8 +269,9 @@ def _report_silent(run: RunFolder, attempt: int, codes: dict[int, int], what: st
     failed = failures_of_ranks(run, attempt, read_events(run.events))
     if any(not failure.echo for failure in failed):
         return
+    told = {failure.rank for failure in failed}  # what these saw of another's end is no silence
     for rank, code in sorted(codes.items()):
-        if code in (TrainExit.FINISHED, TrainExit.RESUME_ME, -signal.SIGTERM):
+        if rank in told or code in (TrainExit.FINISHED, TrainExit.RESUME_ME, -signal.SIGTERM):
             continue
         if code < 0:
             why = "; out of memory, or somebody killed it" if code == -signal.SIGKILL else ""
