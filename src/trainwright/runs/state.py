@@ -10,10 +10,17 @@ from trainwright.errors import InputError, Problem
 
 Phase = Literal["PENDING", "STARTING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
 FINAL: frozenset[str] = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+Retry = Literal["none", "same-node-ok", "other-node", "after-wait"]
 ReasonClass = Literal[
     "quota", "capacity", "constraint", "image", "volume", "config", "permission", "dependency", "priority",
     "user-error", "oom", "hardware", "node-lost", "network", "timeout", "preempted", "unknown",
 ]  # fmt: skip
+
+
+def ended(text: str) -> str:
+    """``text`` as a sentence: with one full stop, unless it ends in another way."""
+    text = text.rstrip()
+    return text if not text or text.endswith(("!", "?", "…")) else text.rstrip(".") + "."
 
 
 @dataclass(frozen=True)
@@ -24,8 +31,15 @@ class Reason:
     class_: ReasonClass
     sentence: str
     next_step: str
-    retry: Literal["none", "same-node-ok", "other-node", "after-wait"] = "none"
+    retry: Retry = "none"
     raw: str = ""
+
+    @classmethod
+    def told(
+        cls, id_: str, class_: ReasonClass, text: str, next_step: str = "", retry: Retry = "none", raw: str = ""
+    ) -> Reason:
+        """A reason in our own words; what they were put together from may bring an end of its own, or none."""
+        return cls(id_, class_, ended(text), next_step, retry, raw)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-ready values; ``class_`` is written as ``class``."""

@@ -14,9 +14,11 @@ from trainwright.errors import InputError, Problem
 from trainwright.planner.plan import Plan
 from trainwright.runs.folder import write_atomically
 from trainwright.spec.model import RunSpec
-from trainwright.spec.write import spec_to_yaml
+from trainwright.spec.site import Site
+from trainwright.spec.write import spec_to_yaml, to_yaml
 
 NAME = "bundle.json"
+SITE = "site.yaml"  # carried along, beside the spec, where a later `resume --set` looks for it
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,20 @@ class Bundle:
         if problems:
             raise InputError(problems)
         return cls(head[0], head[1], head[2], head[3], tuple(files), head[4])
+
+
+def read_for(folder: Path, target: str) -> Bundle:
+    """Read and check a bundle; InputError for a damaged one and for another target's."""
+    bundle = Bundle.read(folder)
+    if bundle.target != target:
+        what = f"is a bundle for target {bundle.target}"
+        raise InputError([Problem(str(folder), what=what, instead=f"render it for {target}")])
+    return bundle
+
+
+def carried_site(site: Site) -> BundleFile:
+    """The site that a bundle was rendered for, which those for clusters carry."""
+    return BundleFile(SITE, to_yaml(site.model_dump(mode="json", by_alias=True)))
 
 
 def carried(spec: RunSpec, plan: Plan) -> tuple[BundleFile, ...]:

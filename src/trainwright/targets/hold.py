@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from trainwright.errors import AnswerNo
 from trainwright.runs.folder import RunFolder
-from trainwright.runs.state import JobState
+from trainwright.runs.state import JobState, Reason
 from trainwright.targets.local.record import take_lock, unwritable
 
 _LOCK_SECONDS = 60.0  # a chain of three jobs at a slow controller
@@ -43,6 +43,13 @@ def writing(run: RunFolder) -> Iterator[None]:
         yield
     except OSError as error:
         raise unwritable(run.root, error) from error
+
+
+def not_submitted(run: RunFolder, scheme: str) -> JobState:
+    """The state of a run that has a folder and no job."""
+    text = "The run was rendered, not submitted."
+    way_out = f"trainwright submit {run.bundle}"
+    return JobState("PENDING", Reason(f"{scheme}-not-submitted", "dependency", text, way_out))
 
 
 def stays_as_it_is(run: RunFolder, state: JobState | None, *, edited: bool) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from trainwright.facts.reasons import Entry, entries
-from trainwright.runs.state import Reason, ReasonClass
+from trainwright.runs.state import Reason, ReasonClass, ended
 
 _FREE_TEXT = ("why", "why2", "checks", "reasons")  # groups that may bring a full stop of their own
 #: Slurm names what ran out in its own words.
@@ -55,7 +55,7 @@ def match(system: str, text: str, where: str = "") -> Match | None:
 def explain(system: str, text: str, where: str = "") -> Reason:
     """The reason a message gives; a message that is not known is shown as it is, with class unknown."""
     found = match(system, text, where)
-    return found.reason if found else Reason(f"{system}-unknown", "unknown", _ended(text.strip()), "", raw=text)
+    return found.reason if found else Reason(f"{system}-unknown", "unknown", ended(text.strip()), "", raw=text)
 
 
 def scheduling(text: str) -> Match | None:
@@ -139,7 +139,7 @@ def _filled(entry: Entry, found: re.Match[str], text: str) -> Match:
     reason = Reason(
         id=entry.id,
         class_=cast(ReasonClass, entry.class_),
-        sentence=_ended(entry.sentence.format(**shown)),
+        sentence=ended(entry.sentence.format(**shown)),
         next_step=entry.next_step.format(**shown),
         retry=entry.retry,  # type: ignore[arg-type]  # the table's values are the literal's; tested
         raw=text.strip(),
@@ -151,7 +151,3 @@ def _shown(system: str, name: str, value: str) -> str:
     if system == "slurm" and name in ("res", "what"):
         return _SLURM_RESOURCES.get(value, value)
     return value.rstrip(". ") if name in _FREE_TEXT else value
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?")) or not sentence else f"{sentence}."

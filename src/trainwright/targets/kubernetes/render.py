@@ -16,15 +16,13 @@ from trainwright.planner.plan import Plan
 from trainwright.runs import identity
 from trainwright.spec.model import RunSpec
 from trainwright.spec.site import Site
-from trainwright.spec.write import to_yaml
-from trainwright.targets.bundle import Bundle, BundleFile, carried
+from trainwright.targets.bundle import Bundle, BundleFile, carried, carried_site
 from trainwright.targets.kubernetes import config, overrides, pods
 from trainwright.targets.kubernetes.manifest import documents, without_none
 from trainwright.targets.kubernetes.run import Run, node_of, root_of
 
 #: name of the target → its module: COMPONENTS (whose versions matter), KIND (of the training object), files(run)
 KINDS = ("job", "jobset", "mpijob", "trainjob", "rayjob", "volcano", "pytorchjob")
-SITE = "site.yaml"
 
 
 def render(
@@ -70,7 +68,7 @@ def render(
         target=kind,
         versions=chosen,
         where=without_none(where),
-        files=(*files, _carried_site(site), *own),
+        files=(*files, carried_site(site), *own),
         command=(*pods.COMMAND, "train"),
     )
 
@@ -100,7 +98,3 @@ def _heading(kind: str, run: Run) -> str:
 
 def _one_line(path: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in path)
-
-
-def _carried_site(site: Site) -> BundleFile:
-    return BundleFile(SITE, to_yaml(site.model_dump(mode="json", by_alias=True)))

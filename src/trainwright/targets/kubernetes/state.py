@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from trainwright.runs.state import JobState, Phase, Reason, ReasonClass
+from trainwright.runs.state import JobState, Phase, Reason
 from trainwright.targets.kubernetes.failing import Verdict, why_failed
 from trainwright.targets.kubernetes.outcome import Outcome, outcome
 from trainwright.targets.kubernetes.pod_view import PodView, seconds
@@ -91,13 +91,15 @@ def _live(seen: Snapshot, stage: Stage, name: str, pods: Sequence[PodView], out:
     elif before is not None and reason is not None:  # why it waits now, but first what had happened
         reason = replace(reason, sentence=f"{before.sentence} {reason.sentence}")
     if reason is None and not alive and pods:
-        reason = _reason("k8s-restarting", "unknown", f"{name} is being started again")
+        reason = Reason.told("k8s-restarting", "unknown", f"{name} is being started again")
     if reason is None and out.fate == "live":
         text = f"{stage.kind} {stage.object_name} is there; its controller has made no pods yet"
-        reason = _reason("k8s-no-pods", "dependency", text, f"trainwright status --watch {seen.run_id}", "after-wait")
+        reason = Reason.told(
+            "k8s-no-pods", "dependency", text, f"trainwright status --watch {seen.run_id}", "after-wait"
+        )
         if alive:
             text = f"{len(alive)} pod(s) wait to be scheduled"
-            reason = _reason("k8s-pods-new", "dependency", text, "", "after-wait")
+            reason = Reason.told("k8s-pods-new", "dependency", text, "", "after-wait")
     return replace(base, phase="STARTING" if placed or (pods and not alive) else "PENDING", reason=reason)
 
 
@@ -121,10 +123,10 @@ def _absent(seen: Snapshot, stage: Stage) -> JobState:
         return _ending(seen, stage.name, left)
     if not stage.applied:
         text = f"{stage.name} is submitted as soon as the stage before it is complete"
-        reason = _reason("k8s-next-stage", "dependency", text, f"trainwright status {seen.run_id}", "after-wait")
+        reason = Reason.told("k8s-next-stage", "dependency", text, f"trainwright status {seen.run_id}", "after-wait")
         return JobState("PENDING", reason, attempt=seen.attempt)
     text = f"{stage.kind} {stage.object_name} is gone: somebody deleted it, or its time to live ended{_saved(seen)}"
-    reason = _reason("k8s-gone", "unknown", text, _resume(seen), "same-node-ok")
+    reason = Reason.told("k8s-gone", "unknown", text, _resume(seen), "same-node-ok")
     return JobState("FAILED", reason, attempt=seen.attempt)
 
 
@@ -133,12 +135,12 @@ def _ending(seen: Snapshot, name: str, pods: Sequence[PodView]) -> JobState:
     left = [pod for pod in pods if not pod.gone and pod.phase not in ("Succeeded", "Failed")]
     if left:
         text = f"{name} is stopping: {len(left)} pod(s) save and end"
-        reason = _reason("k8s-stopping", "unknown", text, "", "after-wait")
+        reason = Reason.told("k8s-stopping", "unknown", text, "", "after-wait")
         return JobState("RUNNING", reason, None, _nodes(left), seen.attempt)
     if not seen.cancelled:
         text = f"The objects of {name} were deleted by somebody{_saved(seen)}"
-        return JobState("FAILED", _reason("k8s-gone", "unknown", text, _resume(seen)), attempt=seen.attempt)
-    reason = _reason("k8s-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
+        return JobState("FAILED", Reason.told("k8s-gone", "unknown", text, _resume(seen)), attempt=seen.attempt)
+    reason = Reason.told("k8s-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
     return JobState("CANCELLED", reason, None, None, seen.attempt, _last_end(seen.pods))
 
 
@@ -155,7 +157,7 @@ def _restarted(seen: Snapshot, stage: str) -> Reason | None:
         text = f"{stage} was started again; before: {verdict.reason.sentence}"
         return replace(verdict.reason, id="k8s-restarted", sentence=text, next_step=next_step)
     text = f"{stage} ended early before and was started again{_saved(seen)}"
-    return _reason("k8s-restarted", "unknown", text, next_step)
+    return Reason.told("k8s-restarted", "unknown", text, next_step)
 
 
 def _stage_name(seen: Snapshot, stage: Stage) -> str:
@@ -207,13 +209,6 @@ def _nodes(pods: Iterable[PodView]) -> str | None:
 
 def _last_end(pods: Iterable[PodView]) -> float | None:
     return max((pod.ended_at for pod in pods if pod.ended_at is not None), default=None)
-
-
-def _reason(
-    id_: str, class_: ReasonClass, sentence: str, next_step: str = "",
-    retry: Literal["none", "same-node-ok", "other-node", "after-wait"] = "none",
-) -> Reason:  # fmt: skip
-    return Reason(id_, class_, sentence.rstrip(".") + ".", next_step, retry)
 
 
 def _saved(seen: Snapshot) -> str:

@@ -16,7 +16,6 @@ from typing import Any
 
 from trainwright.errors import AnswerNo, InputError, Problem, TrainwrightError
 from trainwright.planner.plan import Plan
-from trainwright.runs import identity
 from trainwright.runs.events import read_events
 from trainwright.runs.folder import RunFolder, default_runs, write_atomically
 from trainwright.runs.state import JobRef, JobState, Reason
@@ -24,24 +23,24 @@ from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
 from trainwright.spec.site import KubernetesSite, Site
 from trainwright.targets import REGISTRY
-from trainwright.targets.bundle import Bundle
+from trainwright.targets.bundle import SITE, Bundle
 from trainwright.targets.contract import LogLine
 from trainwright.targets.doctor import Check
-from trainwright.targets.hold import locked, stays_as_it_is, writing
+from trainwright.targets.hold import locked, not_submitted, stays_as_it_is, writing
 from trainwright.targets.kubernetes import mirror, submission
 from trainwright.targets.kubernetes.cluster import Cluster
 from trainwright.targets.kubernetes.ending import clear, until_gone
 from trainwright.targets.kubernetes.look import History, Looked, look
 from trainwright.targets.kubernetes.needs import needs_of, users_of
 from trainwright.targets.kubernetes.outcome import forwards
-from trainwright.targets.kubernetes.place import last_attempt, names, runs_folder
+from trainwright.targets.kubernetes.place import runs_folder
 from trainwright.targets.kubernetes.record import JobRecord, node_price, read_record, wanted, write_record
 from trainwright.targets.kubernetes.state import next_stage
 from trainwright.targets.kubernetes.watch import Watch, watch_for
 from trainwright.targets.logs import follow_logs, read_logs
+from trainwright.targets.place import last_attempt, names, run_of
 
 _SCHEME = "k8s"
-SITE = "site.yaml"
 _CLOCKS_APART = 30.0  # seconds between this machine's clock and the cluster's; nodes have events of long ago
 _PULL_SECONDS = 2.0  # between two readings of the logs of running pods
 
@@ -86,9 +85,7 @@ class KubernetesTarget:
         rendered = self._read(bundle)
         user = next(iter(users_of(submission.objects_of(rendered))), -1)
         place = runs_folder(bundle, rendered.run_id, rendered.where.get("run_dir"), runs, user)
-        known = names(place)
-        name = identity.fresh(rendered.run_id, known) if fresh else identity.newest(rendered.run_id, known)
-        run = RunFolder(place / (name or rendered.run_id))
+        run = run_of(place, rendered.run_id, fresh=fresh)
         with locked(run):
             record = read_record(run)
             if record is not None and fresh:  # another submit of the same content was faster: take the next name
@@ -148,7 +145,7 @@ class KubernetesTarget:
             self._look_at_all(found)
         alone = len(found) == 1
         return [
-            self._state(run, record, first=alone) if record is not None else _not_submitted(run)
+            self._state(run, record, first=alone) if record is not None else not_submitted(run, _SCHEME)
             for run, record in found
         ]
 
@@ -185,7 +182,7 @@ class KubernetesTarget:
         run = self.folder(ref)
         record = read_record(run)
         if record is None:
-            return _not_submitted(run)
+            return not_submitted(run, _SCHEME)
         with locked(run):
             state = self._state(run, record, fresh=True, pull=True)
             record = read_record(run) or record
@@ -214,7 +211,7 @@ class KubernetesTarget:
         stages = submission.stages_of(objects)
         if not stages:
             raise InputError([Problem(str(run.bundle), what="holds no stage of a run", instead="render it again")])
-        attempt = 1 if before is None else max(last_attempt(run), before.reached) + 1
+        attempt = 1 if before is None else max(last_attempt(run, read_events(run.events)), before.reached) + 1
         kept = () if again or before is None else before.completed
         self._install(run, rendered)
         record = JobRecord(
@@ -360,8 +357,3 @@ class KubernetesTarget:
 
     def _watch(self, cluster: Cluster) -> Watch:
         return watch_for(cluster)
-
-
-def _not_submitted(run: RunFolder) -> JobState:
-    text = "The run was rendered, not submitted."
-    return JobState("PENDING", Reason("k8s-not-submitted", "dependency", text, f"trainwright submit {run.bundle}"))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainwright.runs.state import Reason
+from trainwright.runs.state import Reason, ended
 from trainwright.targets.kubernetes.amounts import closed, room
 from trainwright.targets.kubernetes.cluster import Object
 from trainwright.targets.kubernetes.outcome import outcome
@@ -143,7 +143,7 @@ def _with_holders(found: Match, queue: Queue | None) -> Reason:
     holders = sorted(((holds[resource], name) for name, holds in queue.holders if holds.get(resource)), reverse=True)
     by = ", ".join(f"{name} ({count})" for count, name in holders[:3])
     tail = f"; {used} of {total} {resource} in {queue.name} are used" + (f" by {by}" if by else "")
-    return replace(found.reason, sentence=found.reason.sentence.rstrip(".") + tail + ".")
+    return replace(found.reason, sentence=ended(found.reason.sentence.rstrip(".") + tail))
 
 
 def _unscheduled(seen: Snapshot, pods: Sequence[PodView]) -> Iterator[Reason]:

@@ -75,33 +75,35 @@ def state_of(seen: Snapshot) -> JobState:
     reason: Reason | None = None
     rank: int | None = None
     if record.ended is None and seen.alive == "elsewhere":
-        reason = _reason(
+        reason = Reason.told(
             "local-elsewhere", "unknown", f"Started on {node}; whether it still lives is known only there",
             f"ask there: trainwright status {seen.run_id}",
         )  # fmt: skip
     elif record.ended is None and seen.disk_full:
         text = f"The disk is full, so logs, checkpoints and the state shown here may lag behind{_saved(seen)}"
-        reason = _reason("local-disk-full", "volume", text, "free some space", "after-wait")
+        reason = Reason.told("local-disk-full", "volume", text, "free some space", "after-wait")
     elif record.ended is None and record.code is not None:
         text = f"{_name(record.stage)} {exit_words(record.code)} before and was started again"
-        reason = _reason("local-restarted", "unknown", text, f"trainwright events {seen.run_id}", raw=_raw(record))
+        reason = Reason.told(
+            "local-restarted", "unknown", text, f"trainwright events {seen.run_id}", raw=_raw(record)
+        )
     elif record.ended == "failed":
         reason, rank = _failed(seen, record), seen.failure.rank if seen.failure else None
     elif record.ended == "cancelled":
-        reason = _reason("local-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
+        reason = Reason.told("local-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
     elif record.ended == "stopped":
-        reason = _reason(
+        reason = Reason.told(
             "local-stopped", "preempted", f"Stopped by a signal from outside, such as a shutdown{_saved(seen)}",
             _resume(seen), "same-node-ok", _raw(record),
         )  # fmt: skip
     elif record.ended == "broken":
-        reason = _reason(
+        reason = Reason.told(
             "local-broken", "config", f"The supervisor could not go on: {record.detail}",
             f"mend that, then {_resume(seen)}", raw=record.detail,
         )  # fmt: skip
     elif record.warnings:
         text = f"The run is complete, but {' and '.join(record.warnings)} failed"
-        reason = _reason("local-incomplete", "unknown", text, f"trainwright report {seen.run_id}")
+        reason = Reason.told("local-incomplete", "unknown", text, f"trainwright report {seen.run_id}")
     return JobState(record.phase, reason, rank, node, record.attempt, record.since, record.stage)
 
 
@@ -109,13 +111,13 @@ def _without_record(seen: Snapshot) -> JobState:
     if not seen.submitted:
         return JobState(
             "PENDING",
-            _reason("local-not-submitted", "dependency", "The run was rendered, not submitted",
+            Reason.told("local-not-submitted", "dependency", "The run was rendered, not submitted",
                     f"trainwright submit {seen.run_id}/bundle"),
         )  # fmt: skip
     lives = seen.alive == "alive"
     what = "job.json cannot be read" if not lives else "job.json cannot be read, but the supervisor lives"
     way_out = "it is written again at the next change" if lives else f"{_resume(seen)} writes it again"
-    reason = _reason("local-unreadable", "volume", f"{what}; checkpoints are not touched by that", way_out)
+    reason = Reason.told("local-unreadable", "volume", f"{what}; checkpoints are not touched by that", way_out)
     host = seen.supervisor.host if seen.supervisor else None
     return JobState("RUNNING" if lives else "FAILED", reason, node=host)
 
@@ -124,13 +126,13 @@ def _gone(seen: Snapshot, record: JobRecord) -> Reason:
     pid = record.supervisor.pid
     if seen.disk_full:
         text = f"The supervisor (pid {pid}) ended and could not say why: the disk is full{_saved(seen)}"
-        return _reason("local-disk-full", "volume", text, f"free some space, then {_resume(seen)}", "after-wait")
+        return Reason.told("local-disk-full", "volume", text, f"free some space, then {_resume(seen)}", "after-wait")
     text = (
         f"The supervisor (pid {pid}) ended without a word during {_name(record.stage)}: "
         f"killed, out of memory, or the machine restarted{_saved(seen)}"
     )
     raw = f"see {seen.supervisor_log}"
-    return _reason("local-supervisor-gone", "node-lost", text, _resume(seen), "same-node-ok", raw)
+    return Reason.told("local-supervisor-gone", "node-lost", text, _resume(seen), "same-node-ok", raw)
 
 
 def _failed(seen: Snapshot, record: JobRecord) -> Reason:
@@ -150,7 +152,7 @@ def _failed(seen: Snapshot, record: JobRecord) -> Reason:
     then = f"{way_out}, then {_resume(seen)}"
     if code == Exit.BAD_INPUT:  # a resume keeps the spec that the run began with
         then += "; if the spec is what must change, trainwright run it again instead"
-    return _reason(id_, class_, sentence, then, retry, raw)
+    return Reason.told(id_, class_, sentence, then, retry, raw)
 
 
 def _judge(code: int, record: JobRecord) -> tuple[str, ReasonClass, str, str]:
@@ -173,18 +175,6 @@ def _judge(code: int, record: JobRecord) -> tuple[str, ReasonClass, str, str]:
         return "local-killed", "unknown", f"{stage} {ended}: somebody, or a limit on memory, killed it", (
             "watch its memory")  # fmt: skip
     return "local-crash", "unknown", f"{stage} {ended}", "look at the log"
-
-
-def _reason(
-    id_: str,
-    class_: ReasonClass,
-    sentence: str,
-    next_step: str,
-    retry: Literal["none", "same-node-ok", "other-node", "after-wait"] = "none",
-    raw: str = "",
-) -> Reason:
-    ended = sentence if sentence.endswith(("?", "!", "…")) else sentence.rstrip(".") + "."
-    return Reason(id_, class_, ended, next_step, retry, raw)
 
 
 def _name(stage: str | None) -> str:

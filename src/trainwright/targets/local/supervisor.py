@@ -45,6 +45,7 @@ from trainwright.targets.local.process import (
 from trainwright.targets.local.record import Ended, JobRecord
 from trainwright.targets.local.stages import NAME, Settings, Stage
 from trainwright.targets.local.watcher import STOP_SIGNALS, say, start_watcher
+from trainwright.targets.place import last_attempt
 
 _CANNOT_START = 127  # as a shell says it: there is no such program
 _FIRST_PATIENCE, _LAST_PATIENCE = 0.5, 256.0  # seconds between tries to write the last word; about 8 minutes in all
@@ -258,20 +259,14 @@ def first_record(run: RunFolder, mark: str, cwd: str, settings: Settings) -> Job
     return JobRecord(
         supervisor=me,
         mark=mark,
-        attempt=last_attempt(run, before) + 1,
+        # neither the logs nor job.json are trusted alone
+        attempt=max(last_attempt(run), before.attempt if before else 0) + 1,
         stage=None,
         since=time.time(),
         completed=tuple(stage.name for stage in settings.stages if stage.name in done),
         used=Used(),
         cwd=before.cwd if before and before.cwd else cwd,
     )
-
-
-def last_attempt(run: RunFolder, record: JobRecord | None) -> int:
-    """The highest attempt that left a trace; 0 for none. Trusts neither job.json nor the logs alone."""
-    names = (path.name for path in run.logs.iterdir()) if run.logs.is_dir() else ()
-    logged = (int(name) for name in names if name.isascii() and name.isdigit())
-    return max([record.attempt if record else 0, *logged], default=0)
 
 
 def _end_earlier(run: RunFolder, grace_seconds: float) -> None:

@@ -29,7 +29,7 @@ from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
 from trainwright.spec.site import Site
-from trainwright.targets.bundle import Bundle, BundleFile, carried
+from trainwright.targets.bundle import Bundle, BundleFile, carried, read_for
 from trainwright.targets.contract import LogLine
 from trainwright.targets.hold import stays_as_it_is
 from trainwright.targets.local import record as records
@@ -39,6 +39,7 @@ from trainwright.targets.local.process import ProcessId, end_marked, liveness, s
 from trainwright.targets.local.stages import NAME, Settings, Stage, stages_of
 from trainwright.targets.local.state import look, state_of
 from trainwright.targets.logs import follow_logs, read_logs
+from trainwright.targets.place import asked_for, names, run_of
 
 _SCHEME = "local"
 _START_SECONDS = 60.0  # a supervisor that has not answered by then hangs on a dead mount
@@ -73,7 +74,7 @@ class Local:
         if fresh:
             run, lock = self._claim_new(place, rendered.run_id)
         else:
-            run = RunFolder(place / (identity.newest(rendered.run_id, _names(place)) or rendered.run_id))
+            run = run_of(place, rendered.run_id, fresh=False)
             taken = self._claim(run)
             if taken is None:
                 return self.ref(run)
@@ -185,7 +186,7 @@ class Local:
     def _claim_new(self, place: Path, base: str) -> tuple[RunFolder, int]:
         """Lock a folder that has never been started, under the next free name."""
         for _ in range(10_000):
-            started = {name for name in _names(place) if (place / name / "job.json").exists()}
+            started = {name for name in names(place) if (place / name / "job.json").exists()}
             run = RunFolder(place / identity.fresh(base, started))
             _make(run)
             lock = records.take_lock(run)
@@ -298,10 +299,7 @@ def _install(run: RunFolder, bundle: Bundle) -> None:
 
 def _read_bundle(folder: Path) -> Bundle:
     """Read and check a bundle; InputError for a damaged one and for another target's."""
-    bundle = Bundle.read(folder)
-    if bundle.target != Local.name:
-        what = f"is a bundle for target {bundle.target}"
-        raise InputError([Problem(str(folder), what=what, instead="render it for local")])
+    bundle = read_for(folder, Local.name)
     Settings.read(folder / NAME)
     return bundle
 
@@ -329,23 +327,14 @@ def _grace_of(run: RunFolder) -> float:
 
 def _runs_folder(bundle: Path, run_id: str, spec: RunSpec, runs: Path | None) -> Path:
     """Where the run's folder stands: around the bundle, as asked, in the spec's storage, or the default."""
-    inside = bundle.absolute()
-    if runs is None and inside.name == "bundle" and inside.parent.name == run_id:
-        return inside.parent.parent
-    if runs is not None:
-        return runs.absolute()
+    if (asked := asked_for(bundle, run_id, runs)) is not None:
+        return asked
     if spec.storage is None:
         return default_runs()
     if is_remote(spec.storage) or not os.path.isabs(spec.storage):
         what = f"is {spec.storage}, but target local keeps runs in a folder"
         raise InputError([Problem("", field="storage", what=what, instead="name a folder, or leave it out")])
     return Path(spec.storage)
-
-
-def _names(place: Path) -> set[str]:
-    """Ids of the runs in a folder; whatever else lies there, such as a copy ``x.bak``, is none of ours."""
-    names = os.listdir(place) if place.is_dir() else ()
-    return {name for name in names if identity.is_run_id(name) and (place / name).is_dir()}
 
 
 def _make(run: RunFolder) -> None:

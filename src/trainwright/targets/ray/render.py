@@ -20,13 +20,11 @@ from trainwright.runs.folder import RUN_DIR_VARIABLE
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
 from trainwright.spec.site import RaySite, Site
-from trainwright.spec.write import to_yaml
-from trainwright.targets.bundle import Bundle, BundleFile, carried
+from trainwright.targets.bundle import Bundle, BundleFile, carried, carried_site
 from trainwright.targets.kubernetes.run import Run, node_of
 
 NAME = "ray"
 REQUEST = "job.json"
-SITE = "site.yaml"
 RUN = "trainwright.run"  # key of a job's metadata
 _MODULE = "trainwright.targets.ray.driver"
 
@@ -41,7 +39,7 @@ def render(plan: Plan, spec: RunSpec, site: Site, versions: Mapping[str, str], r
     run = Run(run_id, plan, spec, site, chosen, f"{spec.storage}/{run_id}", node_of(spec, site))
     place = site.ray or RaySite()
     request = json.dumps(_request(run, place), indent=2, ensure_ascii=False) + "\n"
-    site_file = BundleFile(SITE, to_yaml(site.model_dump(mode="json", by_alias=True)))
+    site_file = carried_site(site)
     where = {"run_dir": run.root, **({"address": place.address} if place.address else {})}
     return Bundle(
         run_id=run_id, target=NAME, versions=chosen, where=where,

@@ -38,12 +38,12 @@ def state_of(seen: Snapshot) -> JobState:
     job, told = seen.job, seen.told
     if job is None:
         text = f"Ray at {seen.address} knows this job no more: its head was started anew{_saved(seen)}"
-        return JobState("FAILED", _reason("ray-gone", "node-lost", text, _resume(seen)), attempt=seen.attempt)
+        return JobState("FAILED", Reason.told("ray-gone", "node-lost", text, _resume(seen)), attempt=seen.attempt)
     status, since = str(job.get("status")), _seconds(job.get("end_time") or job.get("start_time"))
     if status == "SUCCEEDED":
         return JobState("SUCCEEDED", None, attempt=seen.attempt, since=since)
     if status == "STOPPED" or (status == "FAILED" and seen.cancelled and not told.failure):
-        reason = _reason("ray-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
+        reason = Reason.told("ray-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
         return JobState("CANCELLED", reason, attempt=seen.attempt, since=since)
     if status == "FAILED":
         failure = told.failure
@@ -64,7 +64,7 @@ def _live(seen: Snapshot, status: str, since: float | None) -> JobState:
     if status == "PENDING":
         phase = "PENDING"
         said = str((seen.job or {}).get("message") or "Ray starts the driver")
-        reason = _reason("ray-pending", "dependency", said, f"see the dashboard: {seen.address}")
+        reason = Reason.told("ray-pending", "dependency", said, f"see the dashboard: {seen.address}")
     elif told.stage is None:
         phase = "STARTING"
     elif told.waits:
@@ -74,7 +74,7 @@ def _live(seen: Snapshot, status: str, since: float | None) -> JobState:
         text = f"{told.stage} ended early before and was started again{_saved(seen)}"
         if told.failure is not None:
             text = f"{told.stage} was started again; before: {_error(told.failure)}"
-        reason = _reason("ray-restarted", "unknown", text, f"trainwright logs {seen.run_id}")
+        reason = Reason.told("ray-restarted", "unknown", text, f"trainwright logs {seen.run_id}")
     return JobState(phase, reason, attempt=seen.attempt, since=since, stage=told.stage)
 
 
@@ -87,11 +87,11 @@ def _short_of(seen: Snapshot) -> Reason | None:
     fitting = [node for node in seen.nodes if all(node.get(name, 0) >= amount for name, amount in held.items())]
     if len(fitting) >= workers:
         text = f"{seen.told.stage} waits for {workers} node(s) with {asked}: Ray has them, but they are in use"
-        return _reason("ray-busy", "capacity", text, "wait, or stop another job: see the dashboard", "after-wait")
+        return Reason.told("ray-busy", "capacity", text, "wait, or stop another job: see the dashboard", "after-wait")
     name, most = _scarcest(seen.nodes, held)
     text = f"{seen.told.stage} asks for {workers} node(s) with {asked}, but Ray has {len(fitting)} of that size"
     text += "" if fitting else f"; the largest of its {len(seen.nodes)} has {most:g} {name}"
-    return _reason("ray-too-much", "capacity", text, "add nodes to Ray, or ask for less", "after-wait")
+    return Reason.told("ray-too-much", "capacity", text, "add nodes to Ray, or ask for less", "after-wait")
 
 
 def _scarcest(nodes: Sequence[Mapping[str, float]], held: Mapping[str, float]) -> tuple[str, float]:
@@ -107,27 +107,20 @@ def _failed(seen: Snapshot, failure: Mapping[str, Any] | None) -> Reason:
         retry: Literal["none", "same-node-ok"] = "none" if user else "same-node-ok"
         class_: ReasonClass = "user-error" if user else "unknown"
         way_out = f"mend the error, then {_resume(seen)}" if user else _resume(seen)
-        return _reason("ray-failed", class_, f"{_error(failure)}{_saved(seen)}", way_out, retry)
+        return Reason.told("ray-failed", class_, f"{_error(failure)}{_saved(seen)}", way_out, retry)
     said = [line.strip() for line in str((seen.job or {}).get("message") or "").splitlines() if line.strip()]
     last = said[-1][:_LAST] if said else "Ray does not say why"
     if "No module named" in last and "trainwright" in last:
         text = "Ray's nodes have no trainwright in their Python"
-        return _reason("ray-no-trainwright", "config", text, "install it there, or name ray.python in the site")
+        return Reason.told("ray-no-trainwright", "config", text, "install it there, or name ray.python in the site")
     text = f"The job failed: {last}{_saved(seen)}"
-    return _reason("ray-failed", "unknown", text, f"trainwright logs {seen.run_id}", raw="\n".join(said[-5:]))
+    return Reason.told("ray-failed", "unknown", text, f"trainwright logs {seen.run_id}", raw="\n".join(said[-5:]))
 
 
 def _error(failure: Mapping[str, Any]) -> str:
     who = f"rank {failure['rank']}: " if failure.get("rank") is not None else ""
     what = failure.get("exception") or f"{failure.get('stage')} ended with exit code {failure.get('code')}"
     return f"{who}{what}" + (f" ({failure['line']})" if failure.get("line") else "")
-
-
-def _reason(
-    id_: str, class_: ReasonClass, sentence: str, next_step: str,
-    retry: Literal["none", "same-node-ok", "other-node", "after-wait"] = "none", raw: str = "",
-) -> Reason:  # fmt: skip
-    return Reason(id_, class_, sentence.rstrip(".") + ".", next_step, retry, raw)
 
 
 def _saved(seen: Snapshot) -> str:

@@ -16,24 +16,23 @@ from typing import Any
 
 from trainwright.errors import InputError, Problem
 from trainwright.planner.plan import Plan
-from trainwright.runs import identity
 from trainwright.runs.events import read_events
 from trainwright.runs.folder import RunFolder, default_runs, write_atomically
-from trainwright.runs.state import JobRef, JobState, Reason
+from trainwright.runs.state import JobRef, JobState
 from trainwright.runs.steps import saved_step
 from trainwright.spec.load import load_site, read_resolved
 from trainwright.spec.model import RunSpec
 from trainwright.spec.site import RaySite, Site
-from trainwright.targets.bundle import Bundle
+from trainwright.targets.bundle import SITE, Bundle, read_for
 from trainwright.targets.contract import LogLine
 from trainwright.targets.doctor import Check
-from trainwright.targets.hold import locked, stays_as_it_is, writing
-from trainwright.targets.kubernetes.place import last_attempt, names
+from trainwright.targets.hold import locked, not_submitted, stays_as_it_is, writing
 from trainwright.targets.logs import follow_logs, read_logs
+from trainwright.targets.place import asked_for, last_attempt, names, run_of
 from trainwright.targets.ray import doctor, mirror, telling
 from trainwright.targets.ray.api import Jobs, address_of
 from trainwright.targets.ray.record import JobRecord, read_record, write_record
-from trainwright.targets.ray.render import REQUEST, RUN, SITE, demand, render
+from trainwright.targets.ray.render import REQUEST, RUN, demand, render
 from trainwright.targets.ray.state import Snapshot, state_of, waits
 
 _SCHEME = "ray"
@@ -62,11 +61,9 @@ class RayTarget:
 
     def submit(self, bundle: Path, *, fresh: bool = False, runs: Path | None = None) -> JobRef:
         """Start the job of a bundle; see ``Target.submit``. Equal content has equal names: two submits are one."""
-        rendered = _read_bundle(bundle)
+        rendered = read_for(bundle, self.name)
         place = _runs_folder(bundle, rendered, runs)
-        known = names(place)
-        name = identity.fresh(rendered.run_id, known) if fresh else identity.newest(rendered.run_id, known)
-        run = RunFolder(place / (name or rendered.run_id))
+        run = run_of(place, rendered.run_id, fresh=fresh)
         with locked(run):
             record = read_record(run)
             if record is not None and fresh:  # another submit of the same content was faster: take the next name
@@ -81,13 +78,13 @@ class RayTarget:
     def resume(self, ref: JobRef, bundle: Path | None = None) -> JobRef:
         """Start another job that goes on from the newest checkpoint; see ``Target.resume``."""
         run = self.folder(ref)
-        edited = _read_bundle(bundle) if bundle is not None else None
+        edited = read_for(bundle, self.name) if bundle is not None else None
         with locked(run):
             record = read_record(run)
             state = self._state(run, record) if record is not None else None
             if stays_as_it_is(run, state, edited=edited is not None):
                 return ref
-            rendered = _named(edited, bundle, run.run_id) if edited and bundle else _read_bundle(run.bundle)
+            rendered = _named(edited, bundle, run.run_id) if edited and bundle else read_for(run.bundle, self.name)
             self._start(run, rendered, record)
         return self.ref(run)
 
@@ -113,7 +110,7 @@ class RayTarget:
         """See ``state.state_of``."""
         run = self.folder(ref)
         record = read_record(run)
-        return self._state(run, record) if record is not None else _not_submitted(run)
+        return self._state(run, record) if record is not None else not_submitted(run, _SCHEME)
 
     def statuses(self, refs: Sequence[JobRef]) -> list[JobState]:
         """The state of many runs with one list of jobs a Ray, and the log of those that have not ended."""
@@ -123,7 +120,7 @@ class RayTarget:
             run = self.folder(ref)
             record = read_record(run)
             if record is None:
-                states.append(_not_submitted(run))
+                states.append(not_submitted(run, _SCHEME))
                 continue
             if record.final is None and record.address not in known:
                 listed = self._jobs(record.address).jobs()
@@ -151,7 +148,7 @@ class RayTarget:
         run = self.folder(ref)
         record = read_record(run)
         if record is None:
-            return _not_submitted(run)
+            return not_submitted(run, _SCHEME)
         with locked(run):
             state = self._state(run, record)
             if state.final:
@@ -161,7 +158,7 @@ class RayTarget:
                 write_atomically(run.cancel_request, json.dumps(wish) + "\n")
             jobs = self._jobs(record.address)
             jobs.stop(record.job)
-            end = time.monotonic() + _grace(_read_bundle(run.bundle)) + _MARGIN_SECONDS
+            end = time.monotonic() + _grace(read_for(run.bundle, self.name)) + _MARGIN_SECONDS
             while time.monotonic() < end:
                 job = jobs.job(record.job)
                 if job is None or str(job.get("status")) not in _LIVE:
@@ -189,7 +186,8 @@ class RayTarget:
         if not live:
             files = {name: texts[name] for name in (run.spec_file.name, run.plan_file.name)}
             jobs.submit({**_request(rendered), "submission_id": id_}, files)
-        attempt = max(last_attempt(run), before.final.attempt if before and before.final else 0) + 1
+        reached = before.final.attempt if before and before.final else 0
+        attempt = max(last_attempt(run, read_events(run.events)), reached) + 1
         kept = tuple(dict.fromkeys([*(before.jobs if before else ()), id_]))
         with writing(run):
             write_record(run, JobRecord(address, kept, rendered.where["run_dir"], 1 if before is None else attempt))
@@ -210,12 +208,12 @@ class RayTarget:
         here = [saved_step(run)] if shared else []
         seen = Snapshot(
             run.run_id, record.address, job, told,
-            attempt=max([told.attempt, *ended, *([last_attempt(run)] if shared else [])]),
+            attempt=max([told.attempt, *ended, *([last_attempt(run, read_events(run.events))] if shared else [])]),
             cancelled=run.cancel_request.exists(),
             saved=max((step for step in (told.saved, *here) if step is not None), default=None),
         )  # fmt: skip
         if waits(seen):
-            asked = demand(_request(_read_bundle(run.bundle)), told.stage or "train")
+            asked = demand(_request(read_for(run.bundle, self.name)), told.stage or "train")
             seen = replace(seen, nodes=jobs.nodes(), demand=asked)
         state = state_of(seen)
         if state.final:
@@ -244,26 +242,9 @@ def _named(rendered: Bundle, bundle: Path, run_id: str) -> Bundle:
 
 def _runs_folder(bundle: Path, rendered: Bundle, runs: Path | None) -> Path:
     """Around the bundle, as asked, the nodes' storage when it is here, or the default."""
-    inside = bundle.absolute()
-    if runs is None and inside.name == "bundle" and inside.parent.name == rendered.run_id:
-        return inside.parent.parent
-    if runs is not None:
-        return runs.absolute()
+    if (asked := asked_for(bundle, rendered.run_id, runs)) is not None:
+        return asked
     shared = Path(rendered.where["run_dir"]).parent
     # what another user has made, Ray's nodes run as: they could not write into a folder of ours
     ours = shared.is_dir() and shared.stat().st_uid == os.geteuid() and os.access(shared, os.W_OK)
     return shared if ours else default_runs()
-
-
-def _read_bundle(folder: Path) -> Bundle:
-    """Read and check a bundle; InputError for a damaged one and for another target's."""
-    bundle = Bundle.read(folder)
-    if bundle.target != RayTarget.name:
-        what = f"is a bundle for target {bundle.target}"
-        raise InputError([Problem(str(folder), what=what, instead="render it for ray")])
-    return bundle
-
-
-def _not_submitted(run: RunFolder) -> JobState:
-    text = "The run was rendered, not submitted."
-    return JobState("PENDING", Reason("ray-not-submitted", "dependency", text, f"trainwright submit {run.bundle}"))

@@ -1,4 +1,4 @@
-"""Where a run on Slurm is kept, and how far its folder has come. Paths only; no command is run.
+"""Where a run on Slurm is kept. Paths only; no command is run.
 
 The run's folder lies on storage that all nodes see; with a login node the client has a folder of its own beside it.
 """
@@ -6,14 +6,13 @@ The run's folder lies on storage that all nodes see; with a login node the clien
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from trainwright.errors import InputError, Problem
-from trainwright.runs.folder import RunFolder, default_runs
+from trainwright.runs.folder import default_runs
 from trainwright.spec.model import RunSpec
 from trainwright.spec.paths import is_remote
+from trainwright.targets.place import asked_for
 from trainwright.targets.slurm.transport import over_rest
 
 
@@ -31,22 +30,7 @@ def check_storage(spec: RunSpec, login: str | None) -> None:
 
 def runs_folder(bundle: Path, run_id: str, spec: RunSpec, runs: Path | None, login: str | None) -> Path:
     """Where the client's folder of a run is: around the bundle, as asked, in the storage, or the default."""
-    inside = bundle.absolute()
-    if runs is None and inside.name == "bundle" and inside.parent.name == run_id:
-        return inside.parent.parent
-    if runs is not None:
-        return runs.absolute()
+    if (asked := asked_for(bundle, run_id, runs)) is not None:
+        return asked
     elsewhere = login is not None and not over_rest(login)
     return default_runs() if elsewhere or spec.storage is None else Path(spec.storage)
-
-
-def names(place: Path) -> set[str]:
-    """Folders in a folder; none when there is no such folder."""
-    return {path.name for path in place.iterdir() if path.is_dir()} if place.is_dir() else set()
-
-
-def last_attempt(run: RunFolder, events: Sequence[Mapping[str, Any]]) -> int:
-    """The highest attempt that left a trace; 0 for none."""
-    names = (path.name for path in run.logs.iterdir()) if run.logs.is_dir() else ()
-    logged = (int(name) for name in names if name.isascii() and name.isdigit())
-    return max([0, *logged, *(int(e["attempt"]) for e in events if type(e.get("attempt")) is int)])

@@ -87,7 +87,7 @@ def state_of(seen: Snapshot) -> JobState:
         return _forgotten(seen)
     node = job.nodes or None
     if seen.cancelled and fate == "failed":
-        reason = _reason("slurm-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
+        reason = Reason.told("slurm-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
         return JobState("CANCELLED", reason, None, node, seen.attempt, job.ended)
     if fate == "failed":
         return _failed(seen, stage, job)
@@ -106,7 +106,9 @@ def _live(seen: Snapshot, stage: str, job: Job) -> JobState:
     found = match("slurm", reason_text, where="Reason=") if reason_text else None
     reason_ = found.reason if found is not None and found.state == "starting" else _restarted(seen)
     if job.state == "SUSPENDED":
-        reason_ = _reason("slurm-suspended", "priority", "The job is suspended", "ask the operators", "after-wait")
+        reason_ = Reason.told(
+            "slurm-suspended", "priority", "The job is suspended", "ask the operators", "after-wait"
+        )
     return replace(base, phase=phase, reason=reason_, since=job.started)
 
 
@@ -126,7 +128,7 @@ def _waits(seen: Snapshot, stage: str, job: Job) -> Reason:
 
 def _not_looked_at(seen: Snapshot) -> Reason:
     text = "The job is queued; Slurm has not looked at it yet"
-    return _reason("slurm-queued", "priority", text, f"trainwright status --watch {seen.run_id}", "after-wait")
+    return Reason.told("slurm-queued", "priority", text, f"trainwright status --watch {seen.run_id}", "after-wait")
 
 
 def _restarted(seen: Snapshot) -> Reason | None:
@@ -135,7 +137,7 @@ def _restarted(seen: Snapshot) -> Reason | None:
         return None
     stage, code = seen.last_end.get("stage"), int(seen.last_end.get("code", 0))
     text = f"{stage} {_exit(code)} before and was started again"
-    return _reason("slurm-restarted", "unknown", text, f"trainwright events {seen.run_id}")
+    return Reason.told("slurm-restarted", "unknown", text, f"trainwright events {seen.run_id}")
 
 
 def _failed(seen: Snapshot, stage: str, job: Job) -> JobState:
@@ -181,14 +183,14 @@ def _by_code(seen: Snapshot, stage: str, job: Job, told: Failure | None) -> Reas
     name, class_, sentence, way_out = _judge(code, stage)
     retry: Literal["none", "same-node-ok"] = "none" if class_ in ("user-error", "config") else "same-node-ok"
     if told is None:
-        return _reason(name, class_, sentence, way_out, retry, raw)
+        return Reason.told(name, class_, sentence, way_out, retry, raw)
     who = f"rank {told.rank}: " if told.rank is not None else ""
     sentence = f"{who}{told.text}" + (f" ({told.where})" if told.where else "")
     raw = f"{raw}; {told.log}" if told.log else raw
     library = next(_known(told.text), None)
     if library is not None:
         class_, way_out, retry = library.class_, library.next_step, retry
-    return _reason(name, class_, sentence, way_out, retry, raw)
+    return Reason.told(name, class_, sentence, way_out, retry, raw)
 
 
 def _known(text: str) -> Iterator[Reason]:
@@ -218,17 +220,17 @@ def _forgotten(seen: Snapshot) -> JobState:
         phase: Phase = "CANCELLED" if seen.cancelled or seen.finished.get("phase") == "CANCELLED" else "FAILED"
         code, stage = int(seen.finished.get("code") or 1), str(seen.finished.get("stage"))
         if phase == "CANCELLED":
-            reason = _reason("slurm-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
+            reason = Reason.told("slurm-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
         else:
             name, class_, text, way_out = _judge(code, stage)
-            reason = _reason(name, class_, text, f"{way_out}, then: {_resume(seen)}".lstrip(", "))
+            reason = Reason.told(name, class_, text, f"{way_out}, then: {_resume(seen)}".lstrip(", "))
         return JobState(phase, reason, None, None, seen.attempt, float(seen.finished["t"]))
     if seen.cancelled:
-        reason = _reason("slurm-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
+        reason = Reason.told("slurm-cancelled", "unknown", f"Cancelled by a user{_saved(seen)}", _resume(seen))
         return JobState("CANCELLED", reason, attempt=seen.attempt)
     text = f"Slurm knows nothing of the run's jobs any more, and they left no word of their end{_saved(seen)}"
     return JobState(
-        "FAILED", _reason("slurm-forgotten", "unknown", text, _resume(seen), "same-node-ok"), attempt=seen.attempt
+        "FAILED", Reason.told("slurm-forgotten", "unknown", text, _resume(seen), "same-node-ok"), attempt=seen.attempt
     )
 
 
@@ -255,13 +257,6 @@ def _fate(jobs: Mapping[str, Job | None]) -> Literal["live", "done", "failed", "
 def _ended(seen: Snapshot) -> float | None:
     times = [job.ended for job in seen.jobs.values() if job is not None and job.ended is not None]
     return max(times, default=None)
-
-
-def _reason(
-    id_: str, class_: ReasonClass, sentence: str, next_step: str,
-    retry: Literal["none", "same-node-ok", "other-node", "after-wait"] = "none", raw: str = "",
-) -> Reason:  # fmt: skip
-    return Reason(id_, class_, sentence.rstrip(".") + ".", next_step, retry, raw)
 
 
 def _exit(code: int) -> str:

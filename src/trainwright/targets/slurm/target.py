@@ -21,20 +21,20 @@ from trainwright.planner.plan import Plan
 from trainwright.runs import identity
 from trainwright.runs.events import read_events
 from trainwright.runs.folder import RunFolder, default_runs, write_atomically
-from trainwright.runs.state import JobRef, JobState, Reason
+from trainwright.runs.state import JobRef, JobState
 from trainwright.spec.load import read_resolved
 from trainwright.spec.model import RunSpec
 from trainwright.spec.site import Site, SlurmSite
-from trainwright.spec.write import to_yaml
-from trainwright.targets.bundle import Bundle, BundleFile, carried
+from trainwright.targets.bundle import SITE, Bundle, BundleFile, carried, carried_site, read_for
 from trainwright.targets.contract import LogLine
 from trainwright.targets.doctor import Check
-from trainwright.targets.hold import locked, stays_as_it_is, writing
+from trainwright.targets.hold import locked, not_submitted, stays_as_it_is, writing
 from trainwright.targets.local.environment import resolve_secrets
 from trainwright.targets.logs import follow_logs, read_logs
+from trainwright.targets.place import last_attempt, names, run_of
 from trainwright.targets.slurm import mirror
 from trainwright.targets.slurm.between import FIRST_ATTEMPT_VARIABLE, history_of, often
-from trainwright.targets.slurm.place import check_storage, last_attempt, names, runs_folder
+from trainwright.targets.slurm.place import check_storage, runs_folder
 from trainwright.targets.slurm.queue import Queue
 from trainwright.targets.slurm.record import (
     MAIN,
@@ -51,7 +51,6 @@ from trainwright.targets.slurm.transport import over_rest
 from trainwright.targets.slurm.watch import Watch, watch_for
 
 _SCHEME = "slurm"
-SITE = "site.yaml"  # carried along: what the run was rendered for
 _GRACE_SECONDS = 120.0
 _PULL_SECONDS = 2.0  # between two looks at a folder over ssh
 
@@ -81,13 +80,13 @@ class Slurm:
             target=self.name,
             versions={"slurm": version},
             where={name: value for name, value in where.items() if value is not None},
-            files=(*files, BundleFile(STEPS, steps_file()), _carried_site(site), *carried(spec, plan)),
+            files=(*files, BundleFile(STEPS, steps_file()), carried_site(site), *carried(spec, plan)),
             command=("python3", "-P", "-m", "trainwright", "train", "$TRAINWRIGHT_RUN_DIR"),
         )
 
     def check(self, bundle: Path) -> list[str]:
         """Let Slurm check every script and queue nothing; what it says to each. Raises what it refuses."""
-        rendered = _read_bundle(bundle)
+        rendered = read_for(bundle, self.name)
         client = self._watch(rendered.where.get("login")).client
         scripts = sorted((file for file in rendered.files if file.apply_order), key=lambda file: file.apply_order)
         return [f"{file.path}: {client.try_out(file.text, name=file.path)}" for file in scripts]
@@ -102,15 +101,13 @@ class Slurm:
 
     def submit(self, bundle: Path, *, fresh: bool = False, runs: Path | None = None) -> JobRef:
         """Queue the chain of a bundle; see ``Target.submit``. Of two at once, the second finds the first's jobs."""
-        rendered = _read_bundle(bundle)
+        rendered = read_for(bundle, self.name)
         spec = read_resolved(bundle / "spec.yaml")
         login = rendered.where.get("login")
         if login is None or over_rest(login):
             resolve_secrets(spec, os.environ)  # the job gets this shell's variables
         place = runs_folder(bundle, rendered.run_id, spec, runs, login)
-        known = names(place)
-        name = identity.fresh(rendered.run_id, known) if fresh else identity.newest(rendered.run_id, known)
-        run = RunFolder(place / (name or rendered.run_id))
+        run = run_of(place, rendered.run_id, fresh=fresh)
         with locked(run):
             record = read_record(run)
             if record is not None and fresh:  # another submit of the same content was faster: take the next name
@@ -125,14 +122,14 @@ class Slurm:
     def resume(self, ref: JobRef, bundle: Path | None = None) -> JobRef:
         """Queue an unfinished run again; with a bundle also a finished one, by the edited spec in it."""
         run = self.folder(ref)
-        edited = _read_bundle(bundle) if bundle is not None else None
+        edited = read_for(bundle, self.name) if bundle is not None else None
         spec = run.spec() if bundle is None else read_resolved(bundle / "spec.yaml")
         with locked(run):
             record = read_record(run)
             state = self._state(run, record) if record is not None else None
             if stays_as_it_is(run, state, edited=edited is not None):
                 return ref
-            return self._start(run, spec, edited or _read_bundle(run.bundle), record, again=edited is not None)
+            return self._start(run, spec, edited or read_for(run.bundle, self.name), record, again=edited is not None)
 
     def ref(self, folder: RunFolder) -> JobRef:
         """``slurm://<cluster>/<training job>``; a run outside the default folder names its folder as well."""
@@ -162,7 +159,9 @@ class Slurm:
         found = [(run := self.folder(ref), read_record(run)) for ref in refs]
         if len(found) > 1:
             self._look_at_all(found)
-        return [self._state(run, record) if record is not None else _not_submitted(run) for run, record in found]
+        return [
+            self._state(run, record) if record is not None else not_submitted(run, _SCHEME) for run, record in found
+        ]
 
     def _look_at_all(self, runs: Sequence[tuple[RunFolder, JobRecord | None]]) -> None:
         """Ask once for the jobs of all runs, so that no run needs a query of its own."""
@@ -192,7 +191,7 @@ class Slurm:
         run = self.folder(ref)
         record = read_record(run)
         if record is None:
-            return _not_submitted(run)
+            return not_submitted(run, _SCHEME)
         state = self._state(run, record, fresh=True)
         if state.final:
             return state
@@ -260,7 +259,7 @@ class Slurm:
                 write_atomically(path, texts[path.name])
         if record.mirrored:
             mirror.remove(client.transport, record.folder, run.cancel_request.name)
-            files = {f"bundle/{file.path}": file.text for file in _read_bundle(run.bundle).files}
+            files = {f"bundle/{file.path}": file.text for file in read_for(run.bundle, self.name).files}
             files |= {path.name: path.read_text() for path in (run.plan_file, run.spec_file)}
             mirror.push(client.transport, record.folder, files)
 
@@ -360,21 +359,3 @@ def _take_back(client: Queue, jobs: Mapping[str, str], error: TrainwrightError) 
         left = " ".join(jobs.values())
         what = f"{error}; queued already, and not cancelled: {left}"
         raise SystemUnreachable(what, f"submit again once it answers, or: scancel {left}") from error
-
-
-def _carried_site(site: Site) -> BundleFile:
-    return BundleFile(SITE, to_yaml(site.model_dump(mode="json", by_alias=True)))
-
-
-def _not_submitted(run: RunFolder) -> JobState:
-    text = "The run was rendered, not submitted."
-    return JobState("PENDING", Reason("slurm-not-submitted", "dependency", text, f"trainwright submit {run.bundle}"))
-
-
-def _read_bundle(folder: Path) -> Bundle:
-    """Read and check a bundle; InputError for a damaged one and for another target's."""
-    bundle = Bundle.read(folder)
-    if bundle.target != Slurm.name:
-        what = f"is a bundle for target {bundle.target}"
-        raise InputError([Problem(str(folder), what=what, instead="render it for slurm")])
-    return bundle
