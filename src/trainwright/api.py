@@ -35,10 +35,17 @@ def plan(loaded: Loaded) -> Plan:
     return plan_local(loaded) if loaded.spec.compute.instance == "local" else plan_spec(loaded)
 
 
-def missing(loaded: Loaded) -> list[Problem]:
-    """Paths of a spec that lead nowhere on this machine, each at its line and column."""
+def missing(loaded: Loaded, bundle: Bundle, *, fresh: bool = False, runs: Path | None = None) -> list[Problem]:
+    """Paths of a spec that a run of its bundle needs and that lead nowhere, each at its line and column.
+
+    None for targets elsewhere, and for a run that has its data already: it is told about or goes on.
+    """
+    from trainwright.runs.folder import RunFolder, default_runs
     from trainwright.spec.present import missing as missing_here
 
+    place = Path(runs or loaded.spec.storage or default_runs()).absolute()
+    if bundle.target != "local" or (not fresh and RunFolder(place / bundle.run_id).data.exists()):
+        return []
     return missing_here(loaded)
 
 

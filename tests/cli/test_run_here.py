@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright import api
 from trainwright.cli import main
 from trainwright.cli.output import as_typed
 from trainwright.reports.summary import summary_lines
@@ -37,6 +38,21 @@ def test_missing_inputs_are_bad_input_and_start_no_run(
     assert leave.value.code == 2
     assert f"{spec}:4:13: data.sources.0.path: {tmp_path}/none.jsonl does not exist" in capsys.readouterr().err
     assert list_runs(tmp_path / "runs") == []
+
+
+def test_a_run_that_has_its_data_needs_them_no_more_unless_it_is_to_be_fresh(
+    tmp_path: Path, tiny_model_folder: Path
+) -> None:
+    spec = tmp_path / "run.yaml"
+    spec.write_text(f"name: x\nmodel: {tiny_model_folder}\ndata:\n  sources: [./none.jsonl]\n")
+    loaded = api.load(spec)
+    bundle = api.render(loaded, api.plan(loaded))
+    assert len(api.missing(loaded, bundle, runs=tmp_path)) == 1
+    run = RunFolder(tmp_path / bundle.run_id)
+    run.root.mkdir()
+    run.data.write_text("{}")
+    assert api.missing(loaded, bundle, runs=tmp_path) == []
+    assert len(api.missing(loaded, bundle, runs=tmp_path, fresh=True)) == 1
 
 
 def test_commands_are_shown_as_they_can_be_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

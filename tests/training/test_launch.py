@@ -223,7 +223,7 @@ def test_a_run_that_silently_fell_back_to_tcp_ends_at_once_and_says_why(
          "rank 1: own.py ended with exit code 3; its last words: disk quota of user 7 used up"),
         ("sys.exit(3)", 3, "rank 1: own.py ended with exit code 3, and its log is empty"),
         ("os.kill(os.getpid(), 9)", CRASH,
-         "rank 1: own.py was ended by SIGKILL; out of memory, or somebody killed it"),
+         "rank 1: own.py ended by SIGKILL; out of memory, or somebody killed it"),
     ],
 )  # fmt: skip
 def test_a_script_that_ends_without_an_error_of_its_own_is_still_told(

@@ -38,20 +38,9 @@ def run(
 
     loaded = api.load(spec, set_ or (), site)
     bundle = api.render(loaded, api.plan(loaded), target, parse_versions(versions))
-    if (
-        bundle.target == "local"
-        and not _begun(bundle.run_id, runs or loaded.spec.storage)
-        and (gone := api.missing(loaded))
-    ):
+    if gone := api.missing(loaded, bundle, fresh=fresh, runs=runs):
         raise InputError(gone)
     if dry_run:
         emit(bundle.to_dict(), listing(bundle, None), output)
         return
     follow_to_the_end(*api.start(bundle, fresh=fresh, runs=runs), output)
-
-
-def _begun(run_id: str, runs: Path | str | None) -> bool:
-    """True for a run that is there already: it is reported or goes on, whatever became of its inputs."""
-    from trainwright.runs.folder import RunFolder, default_runs
-
-    return RunFolder(Path(runs or default_runs()).absolute() / run_id).data.exists()

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from trainwright import plain_json
 from trainwright.errors import InputError, Problem
+from trainwright.runs.folder import read_json
 
 _LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, little-endian
 _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
@@ -38,7 +37,7 @@ def _config(folder: Path) -> Iterator[Problem]:
         what = f"{folder} holds no config.json" if folder.is_dir() else f"{folder} does not exist"
         yield _problem("spec.yaml", what, "name a folder in Hugging Face format, or a Hub id such as owner/name")
         return
-    values = _object(path)
+    values = read_json(path)
     if values is None:
         yield _problem(str(path), "is no JSON object", _AGAIN)
         return
@@ -53,7 +52,7 @@ def _weights(folder: Path) -> Iterator[Problem]:
     present = {path.name: path for path in sorted(folder.glob("*.safetensors"))}
     needed: set[str] = set()
     for index in sorted(folder.glob("*.safetensors.index.json")):
-        named = (_object(index) or {}).get("weight_map")
+        named = (read_json(index) or {}).get("weight_map")
         if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
             yield _problem(str(index), "holds no weight_map from tensors to files", _AGAIN)
             continue
@@ -99,14 +98,6 @@ def _wrong_header(path: Path) -> str:
     if whole != size:
         return f"has {size:,} bytes where its header tells of {whole:,}"
     return ""
-
-
-def _object(path: Path) -> dict[str, Any] | None:
-    try:
-        value = plain_json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _problem(where: str, what: str, instead: str) -> Problem:

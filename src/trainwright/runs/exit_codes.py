@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from enum import IntEnum
 
 
@@ -38,3 +39,12 @@ def retry_class(code: int) -> str:
     if code == TrainExit.RESUME_ME:
         return "resume"
     return "infrastructure"
+
+
+def exit_words(code: int) -> str:
+    """``ended with exit code 3``, or ``ended by SIGKILL`` for a signal, as subprocess or as a shell reports it."""
+    number = -code if code < 0 else code - 128
+    try:
+        return f"ended by {signal.Signals(number).name}" if code < 0 or code > 128 else f"ended with exit code {code}"
+    except ValueError:
+        return f"ended with exit code {code}"

@@ -16,7 +16,7 @@ from typing import Any
 from trainwright.errors import InputError, Problem
 from trainwright.models.refit import refit
 from trainwright.runs.events import read_events
-from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.exit_codes import TrainExit, exit_words
 from trainwright.runs.failures import failures_of_ranks, first_error, first_failure, tail
 from trainwright.runs.folder import ATTEMPT_VARIABLE, RUN_DIR_VARIABLE, RunFolder
 from trainwright.spec.model import RunSpec
@@ -275,11 +275,10 @@ def _report_silent(run: RunFolder, attempt: int, codes: dict[int, int], what: st
             continue
         if code < 0:
             why = "; out of memory, or somebody killed it" if code == -signal.SIGKILL else ""
-            text = f"{what} was ended by {signal.Signals(-code).name}{why}"
         else:
             last = first_error(tail(run.rank_log(attempt, rank)))
-            said = f"; its last words: {last.text}" if last and not last.echo else ", and its log is empty"
-            text = f"{what} ended with exit code {code}{'' if last and last.echo else said}"
+            why = f"; its last words: {last.text}" if last else ", and its log is empty"
+        text = f"{what} {exit_words(code)}{why}"
         kind = "unknown" if code < 0 else "user-error"
         run.event_log(attempt, rank).write("failed", **{"class": kind}, code=code, exception=text, line="")
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright.checkpoints.manager import CheckpointManager
 from trainwright.data.batch import Batch
@@ -26,13 +25,13 @@ from trainwright.data.prepared import PreparedData
 from trainwright.data.run_inputs import inputs_of, pinned, refuse_other_inputs
 from trainwright.evaluation.held_out import Totals, held_out
 from trainwright.models.layout import Layout
-from trainwright.planner.plan import Plan
 from trainwright.runs.events import EventLog
 from trainwright.runs.exit_codes import TrainExit
 from trainwright.runs.folder import RunFolder
 from trainwright.spec.model import RunSpec
 from trainwright.training import schedules
 from trainwright.training.agreement import Agreement, asked_to_stop
+from trainwright.training.assemble import build_stepper, open_metrics
 from trainwright.training.attention import choose_kernel
 from trainwright.training.batches import Batches, DeviceBatch, Slicing, StepBatch, device_mover
 from trainwright.training.devices import Device, bound_collectives, current_device, join_process_group
@@ -41,14 +40,12 @@ from trainwright.training.guard import NonFinite, Suspect, accuse
 from trainwright.training.mesh import DataRanks, build_mesh, data_ranks, layout_of
 from trainwright.training.metrics import Clock, Metrics
 from trainwright.training.model import Built, build_model
-from trainwright.training.optim import build_optimizer
-from trainwright.training.parallel import parallelise, reads_once, refuse_unsupported
-from trainwright.training.precision import LossScale, Precision, choose_precision
+from trainwright.training.parallel import reads_once, refuse_unsupported
+from trainwright.training.precision import choose_precision
 from trainwright.training.profiler import Profiler
 from trainwright.training.signals import StopRequest
 from trainwright.training.state import Progress, counters, take_counters
 from trainwright.training.step import Gradients, Stepper
-from trainwright.training.tracking import open_sinks
 from trainwright.training.whereabouts import Whereabouts
 
 
@@ -109,7 +106,7 @@ def train(
             built=built,
             stepper=stepper,
             checkpoints=checkpoints,
-            metrics=open_metrics(run, spec, plan, end, device),
+            metrics=open_metrics(run, spec, plan, end.steps, device),
             events=events,
             stop=stop,
             profiler=Profiler(profile if device.rank == 0 else None, run.root / "profile", device.type),
@@ -126,56 +123,6 @@ def train(
             trainer.close()
     events.write("finished" if ended is TrainExit.FINISHED else "signal", step=trainer.progress.step, code=ended)
     return ended
-
-
-def build_stepper(
-    built: Built,
-    spec: RunSpec,
-    layout: Layout,
-    mesh: DeviceMesh,
-    data: DataRanks,
-    precision: Precision,
-    device: Device,
-) -> Stepper:
-    """What computes the steps: the model cut as the layout says, or in the hands of DeepSpeed. Collective."""
-    if spec.engine == "deepspeed":
-        from trainwright.training import deepspeed
-
-        return deepspeed.build_stepper(built, spec, layout, mesh, data, precision, device)
-    offloads = spec.offload.optimizer == "cpu"
-    parallel = parallelise(
-        built,
-        layout,
-        mesh,
-        data,
-        precision,
-        device,
-        attention=spec.attention,
-        compiled=spec.compile,
-        experts=spec.experts,
-        sentence_pairs=spec.objective == "masked" and spec.masked.sentence_pairs,
-        offload=offloads,
-    )
-    return Stepper(
-        parallel,
-        build_optimizer(built.network, spec.optimizer, device.type),
-        device,
-        precision,
-        LossScale(enabled=precision.name == "fp16"),
-        spec.clip,
-        spec.seed,
-        data.stream,
-        # An update in host memory runs on the host, which can as well look before.
-        check_each_step=spec.nan == "skip" or offloads,
-    )
-
-
-def open_metrics(run: RunFolder, spec: RunSpec, plan: Plan, end: Horizon, device: Device) -> Metrics:
-    """Metrics of this rank. MFU is known where the plan knows it: the same FLOPs at another rate."""
-    first = device.rank == 0
-    share = plan.mfu / plan.tokens_per_s if plan.mfu and plan.tokens_per_s else None
-    share = share and share * plan.layout.world_size / device.world_size
-    return Metrics(run.metrics if first else None, end.steps, share, open_sinks(spec, run) if first else ())
 
 
 class _Interrupted(Exception):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from trainwright.runs.exit_codes import exit_words
 from trainwright.spec.model import Retry
 from trainwright.targets.local.policy import (
     IDLE_RESUMES,
     LONGEST_DELAY,
     Used,
     decide,
-    exit_words,
     failure_class,
     memory_ran_out,
 )

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.exit_codes import TrainExit, exit_words
 from trainwright.runs.failures import Failure, first_error
 from trainwright.runs.state import Reason, ReasonClass
 from trainwright.targets.kubernetes.outcome import Outcome
 from trainwright.targets.kubernetes.pod_view import Ended, PodView
 from trainwright.targets.kubernetes.snapshot import Event
-from trainwright.targets.local.policy import exit_words, failure_class
+from trainwright.targets.local.policy import failure_class
 from trainwright.targets.reasons import Match, earliest_cause, match
 
 #: Whose messages the first error of a rank may be; causes among them know the next step better than we do.

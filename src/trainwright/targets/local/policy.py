@@ -6,7 +6,6 @@ Errors of the user and failures of the infrastructure have budgets of their own.
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -49,15 +48,6 @@ def memory_ran_out(code: int, kills: int) -> bool:
 def failure_class(code: int) -> str:
     """``runs.exit_codes.retry_class``, where bad input (exit 2 of every verb and of argparse) is the user's."""
     return "user" if code == Exit.BAD_INPUT else retry_class(code)
-
-
-def exit_words(code: int) -> str:
-    """``ended with exit code 3``, or ``ended by SIGKILL`` for a signal, as subprocess or as a shell reports it."""
-    number = -code if code < 0 else code - 128
-    try:
-        return f"ended by {signal.Signals(number).name}" if code < 0 or code > 128 else f"ended with exit code {code}"
-    except ValueError:
-        return f"ended with exit code {code}"
 
 
 def decide(code: int, used: Used, retry: Retry, *, saved_more: bool, delay_seconds: float) -> Decision:

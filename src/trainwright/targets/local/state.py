@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainwright.runs.events import read_events
-from trainwright.runs.exit_codes import Exit, TrainExit
+from trainwright.runs.exit_codes import Exit, TrainExit, exit_words
 from trainwright.runs.failures import Failure, first_failure
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.state import JobState, Reason, ReasonClass
 from trainwright.runs.steps import saved_step
-from trainwright.targets.local.policy import exit_words, failure_class
+from trainwright.targets.local.policy import failure_class
 from trainwright.targets.local.process import Liveness, ProcessId, liveness
 from trainwright.targets.local.record import JobRecord, read_record, read_signature
 

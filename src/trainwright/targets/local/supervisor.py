@@ -26,14 +26,14 @@ from typing import Any, NoReturn
 
 from trainwright.errors import InputError, TrainwrightError
 from trainwright.runs.events import SUPERVISOR, Kind, read_events
-from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.exit_codes import TrainExit, exit_words
 from trainwright.runs.failures import first_failure
 from trainwright.runs.folder import RunFolder, read_json
 from trainwright.runs.steps import saved_step
 from trainwright.spec.model import RunSpec
 from trainwright.targets.local import record as records
 from trainwright.targets.local.environment import clean, stage_environment
-from trainwright.targets.local.policy import Used, decide, exit_words, failure_class, memory_ran_out
+from trainwright.targets.local.policy import Used, decide, failure_class, memory_ran_out
 from trainwright.targets.local.process import (
     adopt_orphans,
     die_with_parent,

@@ -6,13 +6,12 @@ innermost and earliest cause's once it has failed.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trainwright.runs.events import SUPERVISOR
-from trainwright.runs.exit_codes import TrainExit
+from trainwright.runs.exit_codes import TrainExit, exit_words
 from trainwright.runs.failures import Failure
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.state import JobState, Phase, Reason, ReasonClass
@@ -136,7 +135,7 @@ def _restarted(seen: Snapshot) -> Reason | None:
     if seen.last_end is None:
         return None
     stage, code = seen.last_end.get("stage"), int(seen.last_end.get("code", 0))
-    text = f"{stage} {_exit(code)} before and was started again"
+    text = f"{stage} {exit_words(code)} before and was started again"
     return Reason.told("slurm-restarted", "unknown", text, f"trainwright events {seen.run_id}")
 
 
@@ -209,8 +208,8 @@ def _judge(code: int, stage: str) -> tuple[str, ReasonClass, str, str]:
     if code == TrainExit.RESUME_ME:
         return "slurm-saved", "preempted", f"{stage} saved its state on a signal and was not queued again", ""
     if failure_class(code) == "user":
-        return "slurm-user-error", "user-error", f"{stage} {_exit(code)}", "mend the error"
-    return "slurm-crash", "unknown", f"{stage} {_exit(code)}, more often than retry.infrastructure allows", (
+        return "slurm-user-error", "user-error", f"{stage} {exit_words(code)}", "mend the error"
+    return "slurm-crash", "unknown", f"{stage} {exit_words(code)}, more often than retry.infrastructure allows", (
         "look at the log")  # fmt: skip
 
 
@@ -257,14 +256,6 @@ def _fate(jobs: Mapping[str, Job | None]) -> Literal["live", "done", "failed", "
 def _ended(seen: Snapshot) -> float | None:
     times = [job.ended for job in seen.jobs.values() if job is not None and job.ended is not None]
     return max(times, default=None)
-
-
-def _exit(code: int) -> str:
-    number = -code if code < 0 else code - 128
-    try:
-        return f"ended by {signal.Signals(number).name}" if code < 0 or code > 128 else f"ended with exit code {code}"
-    except ValueError:
-        return f"ended with exit code {code}"
 
 
 def _saved(seen: Snapshot) -> str:
