@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
 
 from trainwright.spec.model import RunSpec
 from trainwright.spec.yaml_reader import CoreLoader
+
+#: Line breaks of YAML 1.1 and not of 1.2: a reader of the one loses them where they are not escaped.
+_OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -26,7 +30,7 @@ _Dumper.yaml_implicit_resolvers = {
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     """Quote what one of the two versions would read as a number, a truth value or nothing."""
     kinds = {pattern.match(text) is not None for _, pattern in _Dumper.yaml_implicit_resolvers.get(text[:1], [])}
-    style = '"' if True in kinds else ("|" if "\n" in text else None)
+    style = '"' if True in kinds or _OTHER_BREAKS.search(text) else ("|" if "\n" in text else None)
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
