@@ -325,3 +325,17 @@ def test_the_far_edge_of_the_error_bar_still_gives_3d_beyond_100b() -> None:
 
 if __name__ == "__main__":
     GOLDEN.write_text(json.dumps({name: _summary(case) for name, case in CASES.items()}, indent=2) + "\n")
+
+
+def test_the_printed_bar_grows_with_each_doubt_as_the_ranking_does() -> None:
+    forced = {"pp": 1, "tp": 1, "cp": 1, "zero": 3}
+
+    def bar(**changes: Any) -> float:
+        plan = answer(question("llama-3.1-8b", "p5.48xlarge", 1, 2048, 64, forced=forced, **changes))
+        assert plan.error_pct is not None
+        return plan.error_pct["time"]
+
+    none, one = bar(), bar(offload_optimizer="cpu")
+    two = bar(offload_optimizer="cpu", method="qlora")
+    assert none < one < two
+    assert two - none == pytest.approx(2**0.5 * (one - none), abs=0.1), "independent doubts add in quadrature"

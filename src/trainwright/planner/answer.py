@@ -13,6 +13,7 @@ from typing import Any
 from trainwright.errors import AnswerNo, InputError, Problem
 from trainwright.models.layout import Layout
 from trainwright.planner.constants import Constants, constants_for
+from trainwright.planner.doubts import time_error_pct
 from trainwright.planner.evaluate import Evaluated, chunks_of, evaluate
 from trainwright.planner.goodput import FAILURES_PER_NODE_HOUR, RESTART_SECONDS, goodput
 from trainwright.planner.legality import forced_troubles, layout_troubles, machine_troubles, workload_troubles
@@ -217,7 +218,7 @@ def to_plan(question: Question, model: StepModel, best: Evaluated) -> Plan:
         hours=hours,
         cost=cost,
         error_pct={
-            "time": constants.error_outside_time_pct if wide else constants.error_time_pct,
+            "time": time_error_pct(w, machine, constants, best.layout),
             "memory": constants.error_outside_memory_pct if wide else constants.error_memory_pct,
         },
         extra={

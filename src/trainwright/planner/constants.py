@@ -128,8 +128,7 @@ class Constants:
     calibrated: bool
     error_time_pct: float
     error_memory_pct: float
-    #: The same for what lies outside the calibrated range.
-    error_outside_time_pct: float
+    #: That of memory outside the calibrated range.
     error_outside_memory_pct: float
     #: What one more thing that was not measured adds to the bar of time; an accelerator's own doubt hides none.
     doubt_time_pct: float
@@ -210,7 +209,6 @@ def constants_for(
         calibrated=calibrated,
         error_time_pct=error_time,
         error_memory_pct=float(errors["memory"]),
-        error_outside_time_pct=max(float(outside["time"]), error_time),
         error_outside_memory_pct=float(outside["memory"]),
         doubt_time_pct=max(0.0, float(outside["time"]) - error_stack),
         source=str(chip["source"]),

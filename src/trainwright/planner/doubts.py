@@ -65,12 +65,23 @@ def layout_doubts(workload: Workload, constants: Constants, cut: Cut) -> list[st
 
 
 def pessimism(workload: Workload, constants: Constants, cut: Cut) -> float:
-    """How much later the far edge of this layout's error bar lies than that of a calibrated layout equally fast.
-
-    The first doubt widens the bar to what was measured outside the calibrated range; doubts are independent, so that
-    their widenings add in quadrature.
-    """
+    """How much later the far edge of this layout's error bar lies than that of a calibrated layout equally fast."""
     if cut.cp == cut.tp == cut.pp == 1 and cut.dp_shard <= CALIBRATED_SHARDS:
         return 1.0
     doubts = len(layout_doubts(workload, constants, cut))
-    return 1.0 + sqrt(doubts) * constants.doubt_time_pct / (100.0 + constants.error_time_pct)
+    return (100.0 + _widened(constants, doubts)) / (100.0 + constants.error_time_pct)
+
+
+def time_error_pct(workload: Workload, machine: Machine, constants: Constants, cut: Cut) -> float:
+    """The error bar of a plan's time, ± percent. That of an accelerator that nobody calibrated is wide already."""
+    common = len(common_doubts(workload, machine, constants)) - (not constants.calibrated)
+    return round(_widened(constants, common + len(layout_doubts(workload, constants, cut))), 1)
+
+
+def _widened(constants: Constants, doubts: int) -> float:
+    """The bar with so many doubts, in percent.
+
+    The first widens it to what was measured outside the calibrated range; doubts are independent, so that their
+    widenings add in quadrature.
+    """
+    return constants.error_time_pct + sqrt(doubts) * constants.doubt_time_pct
