@@ -78,7 +78,10 @@ class Connection:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One answer. A kept connection that the server has closed meanwhile is made anew, without a word."""
+        """One answer. A kept connection that the server has closed meanwhile is made anew, without a word.
+
+        A POST goes over a new one: sent again after a lost answer, it could do twice what it asks for.
+        """
         answer = self._once(method, path, query, body, headers or {}, renew=False)
         if answer.status == 401 and (renewed := self._credentials(True)) is not None:
             answer = self._once(method, path, query, body, {**(headers or {}), **renewed}, renew=True)
@@ -105,7 +108,9 @@ class Connection:
         known = {"Accept-Encoding": "gzip", **({} if renew else self._credentials(False) or {}), **headers}
         target = self._target(path, query)
         kept = getattr(self._own, "connection", None)
-        if kept is not None:
+        if kept is not None and method == "POST":
+            kept.close()
+        elif kept is not None:
             with suppress(*_CLOSED):
                 return self._exchange(kept, method, target, body, known)
         return self._exchange(self._open(), method, target, body, known)

@@ -45,7 +45,7 @@ class Server:
                 size = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(size)) if size else None
                 server.asked.append((self.command, self.path, body))
-                server.headers.append(dict(self.headers.items()))
+                server.headers.append({name.lower(): value for name, value in self.headers.items()})
                 found = server.answers.get(f"{self.command} {self.path}", (404, {"errors": [{"error": "not here"}]}))
                 status, content = found() if callable(found) else found
                 text = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -91,7 +91,7 @@ def test_many_jobs_are_one_query_and_the_forgotten_are_asked_of_accounting(serve
     found = rest(server).jobs(["12", "13", "7"])
     assert {id_: job.state for id_, job in found.items()} == {"12": "RUNNING", "13": "RUNNING", "7": "COMPLETED"}
     assert server.paths() == ["GET /slurm/v0.0.38/jobs", "GET /slurmdb/v0.0.38/job/7"]
-    assert server.headers[0]["X-Slurm-User-Name"] == "ada"
+    assert server.headers[0]["x-slurm-user-name"] == "ada"
 
 
 def test_one_job_is_asked_for_alone_and_an_unknown_one_is_missing(server: Server) -> None:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import base64
 import getpass
-import http.client
 import json
 import os
 import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from trainwright.errors import InputError, Problem, SystemUnreachable, TrainwrightError
+from trainwright.targets.connection import NO_ANSWER, Connection
 from trainwright.targets.slurm.queue import (
     PASSING,
     Job,
@@ -49,6 +47,8 @@ class Rest:
 
     def __init__(self, url: str, *, patience: float = 20.0, sleep: Callable[[float], object] = time.sleep):
         self.url = url.rstrip("/")
+        # follows no redirect: the token is for this host alone
+        self._http = Connection(self.url, connect_seconds=_SECONDS, read_seconds=_SECONDS)
         self.patience = patience
         self.transport = Local()
         self._sleep = sleep
@@ -214,27 +214,22 @@ class Rest:
         token = _token()
         headers = {"X-SLURM-USER-NAME": _user(), "X-SLURM-USER-TOKEN": token, "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, method=method, headers=headers, data=data)
         try:
-            with urllib.request.build_opener(_Stay()).open(request, timeout=_SECONDS) as answer:
-                status, content = answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            status, content = error.code, error.read()
-        except (OSError, http.client.HTTPException) as error:
-            why = getattr(error, "reason", None) or error
+            answer = self._http.request(method, path, body=data, headers=headers)
+        except NO_ANSWER as error:
             host = urlsplit(self.url).netloc
             raise SystemUnreachable(
-                f"slurmrestd at {host} does not answer: {why}", f"try: curl {self.url}/openapi/v3"
+                f"slurmrestd at {host} does not answer: {error}", f"try: curl {self.url}/openapi/v3"
             ) from None
         try:
-            found = json.loads(content)
+            found = json.loads(answer.content)
         except ValueError:
-            found = {"errors": [{"error": content[:200].decode(errors="replace").strip()}]}
+            found = {"errors": [{"error": answer.text[:200].strip()}]}
         if not isinstance(found, dict):
             found = {"errors": [{"error": f"an answer that is none of Slurm's: {str(found)[:100]}"}]}
         if isinstance(found.get("meta"), dict):
             self._meta = found["meta"]
-        return status, found
+        return answer.status, found
 
     def _wrong(self, status: int, said: str) -> SystemUnreachable:
         """Why a query failed; a token that is not taken comes first, as 22.05 does not name it."""
@@ -253,14 +248,6 @@ class Rest:
         if status in (401, 403, 511) or _REFUSED_TOKEN.search(said) or PASSING.search(said):
             return self._wrong(status, said)
         return refused([said or f"status {status}"], script, "slurmrestd")
-
-
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the token is for this host alone."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """None: the redirect itself is the answer."""
-        return
 
 
 def _token() -> str:
